@@ -1,0 +1,1 @@
+"""Messages, models, the journal, the loop, the check, limits and traces. It knows no Agent and no scorer class."""

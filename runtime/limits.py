@@ -1,0 +1,175 @@
+"""Usage, limits on it, and the budget that a run shares with its sub-runs and judges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from .errors import BudgetError, ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was used. `cached_tokens` are part of `input_tokens`, `reasoning_tokens` of `output_tokens`.
+
+    Attributes:
+        requests: model calls.
+        tool_calls: tools that were started, delegations included.
+        cost: in the currency of the price table; 0.0 without one.
+    """
+
+    requests: int = 0
+    tool_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: float = 0.0
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.requests + other.requests,
+            self.tool_calls + other.tool_calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            self.cost + other.cost,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a million tokens cost. Cached input costs as much as other input unless told."""
+
+    input: float
+    output: float
+    cached: float | None = None
+
+    def of(self, usage: Usage) -> float:
+        """Return the cost of `usage`."""
+        cached = self.input if self.cached is None else self.cached
+        fresh = usage.input_tokens - usage.cached_tokens
+        return (fresh * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output) / 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageLimits:
+    """Limits of a run, its sub-runs and its judges together. None is no limit.
+
+    Requests and tool calls are reserved before they start and are never overshot. Tokens and cost count when a server
+    reports them, so calls in flight may overshoot by what they return.
+
+    Attributes:
+        cost: in the currency of `prices`.
+        wall_time: seconds; it also ends a run inside a step.
+        prices: model name (`gpt-5-mini`) or provider and name (`openai/gpt-5-mini`) to its price.
+    """
+
+    requests: int | None = None
+    tool_calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    cost: float | None = None
+    wall_time: float | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name == "prices" or value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0 or math.isinf(value):
+                raise ConfigError(f"limits.{f.name}", value, "a finite number that is not negative, or None")
+        if self.cost is not None and not self.prices:
+            raise ConfigError("limits.prices", self.prices, "a price for each model, since `cost` is limited")
+
+
+class Budget:
+    """What a run has used and may still use. A sub-run's budget counts on its parent's too."""
+
+    def __init__(self, limits: UsageLimits | None = None, parent: Budget | None = None) -> None:
+        self.limits = limits or UsageLimits()
+        self.parent = parent
+        self.usage = Usage()
+
+    def reserve_request(self, provider: str, model: str) -> None:
+        """Count one model call that is about to start.
+
+        Raises:
+            BudgetError: there is no room for it, in this budget or one above it.
+            ConfigError: cost is limited and the model has no price.
+        """
+        for budget in self._chain():
+            budget._check_reported()
+            budget._check_count("requests", budget.usage.requests)
+            if budget.limits.cost is not None:
+                budget._price(provider, model, required=True)
+        for budget in self._chain():
+            budget.usage += Usage(requests=1)
+
+    def reserve_tool_call(self) -> None:
+        """Count one tool call that is about to start.
+
+        Raises:
+            BudgetError: there is no room for it, in this budget or one above it.
+        """
+        for budget in self._chain():
+            budget._check_count("tool_calls", budget.usage.tool_calls)
+        for budget in self._chain():
+            budget.usage += Usage(tool_calls=1)
+
+    def add(self, usage: Usage, provider: str, model: str) -> None:
+        """Count the tokens that a server reported for a call that was reserved before."""
+        for budget in self._chain():
+            price = budget._price(provider, model)
+            cost = price.of(usage) if price else 0.0
+            budget.usage += Usage(
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cached_tokens=usage.cached_tokens,
+                reasoning_tokens=usage.reasoning_tokens,
+                cost=cost,
+            )
+
+    @property
+    def exceeded(self) -> str | None:
+        """The name of a limit on tokens or cost that has been passed, here or above; None while there is none."""
+        try:
+            for budget in self._chain():
+                budget._check_reported()
+        except BudgetError as error:
+            return error.limit
+        return None
+
+    def _chain(self) -> list[Budget]:
+        chain = [self]
+        while (parent := chain[-1].parent) is not None:
+            chain.append(parent)
+        return chain
+
+    def _check_count(self, name: str, used: int) -> None:
+        limit = getattr(self.limits, name)
+        if limit is not None and used >= limit:
+            raise BudgetError(name, f"{used} of {limit}")
+
+    def _check_reported(self) -> None:
+        for name in ("input_tokens", "output_tokens", "total_tokens", "cost"):
+            limit = getattr(self.limits, name)
+            used = getattr(self.usage, name)
+            if limit is not None and used >= limit:
+                raise BudgetError(name, f"{used:g} of {limit:g}")
+
+    def _price(self, provider: str, model: str, *, required: bool = False) -> Price | None:
+        prices = self.limits.prices
+        price = prices.get(f"{provider}/{model}") or prices.get(model)
+        if price is None and required:
+            raise ConfigError("limits.prices", sorted(prices), f"a price for {provider}/{model}, since cost is limited")
+        return price
