@@ -1,0 +1,421 @@
+"""A run: what it is asked to do, how far it is, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+import structlog
+
+from . import tracing
+from .ask import stream_reply
+from .buffer import EventBuffer
+from .check import CheckReport, TaskComplete
+from .errors import OutcomeError, RunError
+from .events import Event, FeedbackInjected, RunFinished, Warned
+from .hooks import call_hook
+from .journal import Deadline, Journal
+from .ledger import Ledger, StallWatch
+from .limits import Budget, Usage
+from .messages import AssistantMessage, FeedbackMessage, Message, ToolCall, ToolMessage, clean
+from .models import Model, ModelRequest, ModelSettings, OutputSchema, Reply
+from .scoring import NOTHING, Evidence, Scorer, ScorerInput, Verdict, as_scorer
+from .tools import RunContext, Tool, ToolResult
+
+log = structlog.get_logger("alfine")
+
+T = TypeVar("T")
+
+Outcome = Literal["complete", "max_steps", "stalled", "budget", "bailed", "stopped", "suspended", "cancelled", "error"]
+
+
+class OutputType(Protocol):
+    """How a structured answer is asked for and read."""
+
+    @property
+    def schema(self) -> OutputSchema:
+        """What the model is held to."""
+        ...
+
+    def parse(self, text: str) -> Any:
+        """Return the value that `text` stands for, or raise `ValueError` with what is wrong, for the model to read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepDecision:
+    """What an `on_step` hook wants.
+
+    Attributes:
+        action: `go_on` continues after a pass or an answer, `stop` ends the run, None leaves it to the loop.
+        feedback: a message that the next model call sees. `stop` with feedback gives one last step that sees it.
+    """
+
+    action: Literal["go_on", "stop"] | None = None
+    feedback: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """A finished step.
+
+    Attributes:
+        number: from 1.
+        text: what the model said beside its tool calls, or its answer; what there was when the call failed.
+        finish_reason: `stop`, `tool_calls`, `length`, `content_filter`, `error` or `cancelled`.
+        graded: a check followed.
+    """
+
+    number: int
+    iteration: int
+    text: str
+    tool_calls: tuple[ToolCall, ...]
+    finish_reason: str
+    graded: bool
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """What an `on_step` hook is told: the step, its check if there was one, and where the run stands."""
+
+    context: RunContext
+    step: StepRecord
+    check: CheckReport | None
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(Generic[T]):
+    """What a run came to.
+
+    Attributes:
+        outcome: `complete`, `max_steps`, `stalled`, `budget`, `bailed`, `stopped`, `suspended`, `cancelled`, `error`.
+        text: the accepted answer; when none was accepted, the best one (most required criteria satisfied, then the
+            highest value, then the latest); without any answer, the last step's text.
+        output: the structured answer, when an output type was given and an answer fits it; else None.
+        messages: the whole conversation; give it as `history` to go on from here.
+        checks: every check, in order.
+        ledger: what became of each criterion.
+        usage: the run's, its sub-runs' and its judges'.
+        answer_step: the step whose text `text` is, or None.
+        error: the failure, when the outcome is `error`.
+    """
+
+    run_id: str
+    agent: str
+    outcome: Outcome
+    text: str
+    output: T | None
+    messages: tuple[Message, ...]
+    steps: tuple[StepRecord, ...]
+    checks: tuple[CheckReport, ...]
+    ledger: Ledger
+    usage: Usage
+    answer_step: int | None = None
+    error: Exception | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the outcome is `complete`."""
+        return self.outcome == "complete"
+
+    def raise_for_outcome(self) -> RunResult[T]:
+        """Return the result itself if it is complete.
+
+        Raises:
+            RunError: the run failed.
+            OutcomeError: it ended in another way, such as `max_steps`.
+        """
+        if self.outcome == "error":
+            raise self.failure()
+        if not self.complete:
+            raise OutcomeError(f"the run of {self.agent!r} ended as {self.outcome}, not as complete", self)
+        return self
+
+    def failure(self) -> RunError:
+        """Return the exception that stands for outcome `error`, with the failure itself as its cause."""
+        error = RunError(f"the run of {self.agent!r} failed in step {len(self.steps)}: {self.error}", self)
+        error.__cause__ = self.error
+        return error
+
+
+Instructions = str | Callable[[RunContext], str | Awaitable[str]]
+OnStep = Callable[[StepInfo], StepDecision | None | Awaitable[StepDecision | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """What a run is asked to do. It shapes the loop's sequence and does not change while the run lasts."""
+
+    run_id: str
+    agent: str
+    model: Model
+    input: Any
+    task: str
+    messages: Sequence[Message]
+    description: str = ""
+    instructions: Instructions = ""
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    check: TaskComplete | None = None
+    output: OutputType | None = None
+    max_steps: int = 10
+    on_step: OnStep | None = None
+    budget: Budget = field(default_factory=Budget)
+    deadlines: tuple[Deadline, ...] = ()
+    request_context: Mapping[str, Any] = NOTHING
+    max_parallel: int = 8
+    depth: int = 0
+    parent_run_id: str | None = None
+    call_id: str | None = None
+    lineage: tuple[object, ...] = ()
+    conversation_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer of the run, and its check if it was graded."""
+
+    step: int
+    text: str
+    report: CheckReport | None
+
+
+class Run:
+    """How far a run is. The loop moves it on; `result` is what it comes to."""
+
+    def __init__(self, spec: RunSpec, journal: Journal, buffer: EventBuffer, spans: tracing.SpanScope) -> None:
+        self.spec = spec
+        self.journal = journal
+        self.spans = spans
+        self.head = (spec.run_id, spec.agent, spec.depth)
+        self.messages: list[Message] = list(spec.messages)
+        self.step = 0
+        self.iteration = 1
+        self.steps: list[StepRecord] = []
+        self.checks: list[CheckReport] = []
+        self.answers: list[Answer] = []
+        self.evidence: list[Evidence] = []
+        self.ledger = Ledger()
+        self.stall = StallWatch(spec.check.stall_after if spec.check else None)
+        self.scorers: tuple[Scorer, ...] = tuple(as_scorer(s) for s in spec.check.scorers) if spec.check else ()
+        self.outcome: Outcome | None = None
+        self.error: Exception | None = None
+        self.closing = False
+        self.over_limit: str | None = None
+        self.instructions = ""
+        self.draft: list[str] = []
+        self.result: RunResult[Any] | None = None
+        self.open_calls: dict[str, ToolCall] = {}
+        self.tool_results: dict[str, ToolResult] = {}
+        self.call_ids: set[str] = {
+            call.id for m in self.messages if isinstance(m, AssistantMessage) for call in m.tool_calls
+        }
+        self.buffer = buffer
+        self._bailed_with: str | None = None
+        self._memo: dict[str, Any] = {}
+
+    # What the loop and its helpers say to the outside.
+
+    async def emit(self, event: Event) -> None:
+        """Show an event, from the loop."""
+        await self.journal.emit(event)
+
+    async def show(self, event: Event) -> None:
+        """Show an event, from inside a step's body."""
+        if self.buffer.put(event):
+            await self.buffer.space()
+
+    def show_now(self, event: Event) -> None:
+        """Show an event from where nothing can be awaited."""
+        self.buffer.put(event)
+
+    async def warn(self, code: str, message: str) -> None:
+        """Tell the reader and the log of something that does not change the outcome."""
+        log.warning(message, code=code, run_id=self.spec.run_id, agent=self.spec.agent)
+        await self.show(Warned(*self.head, code, clean(message)))
+
+    async def observe(self, name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
+        """Call an observer; what it raises becomes a warning and loses nothing."""
+        try:
+            return await call_hook(hook, *arguments)
+        except Exception as error:
+            await self.warn(f"{name}_raised", f"{name} raised {type(error).__name__}: {error}")
+            return None
+
+    # What a step needs.
+
+    def request(self) -> ModelRequest:
+        """Return the next question to the model."""
+        spec = self.spec
+        return ModelRequest(
+            self.messages,
+            self.instructions,
+            tuple(tool.definition for tool in spec.tools.values()),
+            spec.settings,
+            spec.output.schema if spec.output else None,
+            self._memo,
+        )
+
+    def context(self, call: ToolCall | None = None, position: int = 0) -> RunContext:
+        """Return what user code may know of the run."""
+        spec = self.spec
+        return RunContext(
+            spec.run_id,
+            spec.agent,
+            spec.request_context,
+            self.step,
+            tuple(self.messages),
+            spec.budget.usage,
+            call,
+            self,
+            position,
+        )
+
+    def scorer_input(
+        self,
+        output: str,
+        *,
+        memo: dict[str, Any],
+        judged: Callable[[int, Verdict], None],
+        spans: tracing.SpanScope,
+    ) -> ScorerInput:
+        """Return what a scorer may look at."""
+        spec = self.spec
+
+        async def ask(model: Model, request: ModelRequest) -> Reply:
+            return await stream_reply(model, request, budget=spec.budget, spans=spans)
+
+        return ScorerInput(
+            output=output,
+            task=spec.task,
+            input=spec.input,
+            messages=tuple(self.messages),
+            evidence=tuple(self.evidence),
+            request_context=spec.request_context,
+            additional_context=spec.check.additional_context if spec.check else NOTHING,
+            run_id=spec.run_id,
+            step=self.step,
+            iteration=self.iteration,
+            memo=memo,
+            ask=ask,
+            judged=judged,
+        )
+
+    # How it moves on.
+
+    def end(self, outcome: Outcome) -> None:
+        """End the run; the first outcome stays."""
+        if self.outcome is None:
+            self.outcome = outcome
+
+    def bail(self, text: str) -> None:
+        """End the run with a sub-agent's answer as its own."""
+        if self.outcome is None:
+            self._bailed_with = text
+            self.outcome = "bailed"
+
+    def fail(self, error: Exception) -> None:
+        """End the run as failed."""
+        if self.outcome is None:
+            self.error = error
+            self.outcome = "error"
+
+    async def inject(self, text: str, source: Literal["check", "output", "on_step", "delegation"]) -> None:
+        """Put feedback into the conversation."""
+        hidden = source == "check" and self.spec.check is not None and self.spec.check.hide_feedback
+        message = FeedbackMessage(clean(text), source, hidden)
+        self.messages.append(message)
+        await self.emit(FeedbackInjected(*self.head, self.step, self.iteration, source, message.text, hidden))
+
+    def answer_open_calls(self) -> None:
+        """Append the results of the calls that the last assistant message made, in call order, each exactly once."""
+        for call in self.open_calls.values():
+            result = self.tool_results.get(call.id) or ToolResult(
+                "Not carried out: the run ended before this call had a result.", failed=True
+            )
+            self.messages.append(ToolMessage(call.id, call.name, result.text, result.failed))
+            if not result.failed:
+                text = result.text if result.evidence is None else result.evidence
+                self.evidence.append(Evidence(call.name, call.arguments, text))
+        self.open_calls.clear()
+        self.tool_results.clear()
+
+    def finish(self) -> RunResult[Any]:
+        """Close what is open and say what the run came to. Every later call gives the same."""
+        if self.result is not None:
+            return self.result
+        self.answer_open_calls()
+        if self.draft:
+            self._keep_draft()
+        text, step = self._text()
+        self.result = RunResult(
+            self.spec.run_id,
+            self.spec.agent,
+            self.outcome or "cancelled",
+            text,
+            self._output(text),
+            tuple(self.messages),
+            tuple(self.steps),
+            tuple(self.checks),
+            self.ledger,
+            self.spec.budget.usage,
+            step,
+            self.error,
+        )
+        return self.result
+
+    def finished_event(self) -> RunFinished:
+        """Return the run's last event."""
+        result = self.finish()
+        usage = result.usage
+        return RunFinished(
+            *self.head,
+            result.outcome,
+            result.text,
+            result.answer_step,
+            len(result.steps),
+            self.iteration,
+            {
+                "requests": usage.requests,
+                "tool_calls": usage.tool_calls,
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "cached_tokens": usage.cached_tokens,
+                "reasoning_tokens": usage.reasoning_tokens,
+                "cost": usage.cost,
+            },
+            None if self.error is None else clean(str(self.error)),
+        )
+
+    def _keep_draft(self) -> None:
+        """Keep what was streamed of a reply that never became whole."""
+        text = clean("".join(self.draft))
+        self.draft.clear()
+        reason = "error" if self.outcome == "error" else "cancelled"
+        self.steps.append(StepRecord(self.step, self.iteration, text, (), reason, False, Usage()))
+        if text:
+            self.messages.append(AssistantMessage(text))
+
+    def _text(self) -> tuple[str, int | None]:
+        if self._bailed_with is not None:
+            return self._bailed_with, None
+        if not self.answers:
+            last = self.steps[-1] if self.steps else None
+            return (last.text, last.number) if last and last.text else ("", None)
+        last_answer = self.answers[-1]
+        if self.outcome == "complete" or all(a.report is None for a in self.answers):
+            return last_answer.text, last_answer.step
+        # max() keeps the first of equals and the latest shall win, so the step is part of the key.
+        best = max(self.answers, key=lambda a: (a.report.rank if a.report else (-1, 0.0), a.step))
+        return best.text, best.step
+
+    def _output(self, text: str) -> Any:
+        if self.spec.output is None:
+            return None
+        try:
+            return self.spec.output.parse(text)
+        except ValueError:
+            return None

@@ -1,0 +1,218 @@
+"""What grading is about: scores, verdicts, and the protocol of a scorer."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
+
+import anyio.to_thread
+
+from .errors import ConfigError, ScorerError
+from .messages import Message
+from .models import Model, ModelRequest, Reply
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision on one criterion.
+
+    Attributes:
+        evidence: what the judge quoted, if it did.
+        evidence_found: whether that quote stands in the graded output; None without a quote.
+    """
+
+    criterion_id: str
+    description: str
+    required: bool
+    satisfied: bool
+    reason: str
+    evidence: str | None = None
+    evidence_found: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a scorer says of an output.
+
+    Attributes:
+        value: from 0 to `scale`. A finite value beyond that is kept and never passes.
+        scale: the best value, above 0.
+        passed: the scorer's own decision; None leaves it to the scorer's threshold.
+        reason: fed back to the model word for word when the check fails.
+        criteria: the verdicts behind the value, in the order of the rubric.
+    """
+
+    value: float
+    scale: float = 1.0
+    passed: bool | None = None
+    reason: str = ""
+    criteria: tuple[Verdict, ...] = ()
+
+    @property
+    def score(self) -> float:
+        """The same as `value`."""
+        return self.value
+
+    @property
+    def beyond_scale(self) -> bool:
+        """Whether the value lies outside 0 to `scale`."""
+        return not 0 <= self.value <= self.scale
+
+    def passes(self, threshold: float = 1.0) -> bool:
+        """Return whether this is a pass; `threshold` is a share of the scale, from 0 to 1."""
+        if self.beyond_scale:
+            return False
+        return self.value / self.scale >= threshold if self.passed is None else self.passed
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a tool or a sub-agent returned in the run that is graded."""
+
+    name: str
+    arguments: str
+    text: str
+    failed: bool = False
+
+
+AskModel = Callable[[Model, ModelRequest], Awaitable[Reply]]
+
+
+async def ask_model(model: Model, request: ModelRequest) -> Reply:
+    """Ask a model outside of any run and return its whole reply."""
+    from .ask import stream_reply
+
+    return await stream_reply(model, request)
+
+
+def _ignore(index: int, verdict: Verdict) -> None:
+    """Nobody listens to verdicts outside of a run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerInput:
+    """What a scorer may look at.
+
+    Attributes:
+        output: the whole text that is to be graded.
+        task: what the user asked for, as text.
+        input: the run's input as it was given; a mapping may hold a `rubric`.
+        messages: the conversation so far, the graded answer included.
+        evidence: results of the run's tools and sub-agents, in order.
+        request_context: the run's own.
+        additional_context: what `TaskComplete(additional_context=…)` adds for scorers only.
+        step, iteration: where the run stands, from 1.
+        memo: the scorer's notes; one dict for all its attempts at one answer.
+        ask: calls a model so that its usage and its span belong to the run.
+        judged: tells the run of a verdict as soon as it stands, with the criterion's place in the rubric.
+    """
+
+    output: str
+    task: str = ""
+    input: Any = None
+    messages: Sequence[Message] = ()
+    evidence: Sequence[Evidence] = ()
+    request_context: Mapping[str, Any] = NOTHING
+    additional_context: Mapping[str, Any] = NOTHING
+    run_id: str = ""
+    step: int = 1
+    iteration: int = 1
+    memo: dict[str, Any] = field(default_factory=dict)
+    ask: AskModel = ask_model
+    judged: Callable[[int, Verdict], None] = _ignore
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Grades an output. Anything with an `id` and an async `score` is one.
+
+    A `threshold` attribute (a share of the scale, default 1.0) says from where on a score without a decision of its
+    own passes; a `kind` attribute (`code`, `llm_judge`, `human`, default `code`) is shown in traces.
+    """
+
+    @property
+    def id(self) -> str:
+        """Names the scorer in events, feedback and traces."""
+        ...
+
+    async def score(self, input: ScorerInput, /) -> Score:
+        """Grade `input.output`."""
+        ...
+
+
+ScoreFunction = Callable[..., Any]
+
+
+class FunctionScorer:
+    """A plain function as a scorer.
+
+    The function takes the output, and as a second argument the `ScorerInput` if it has room for one. It returns a bool,
+    a number from 0 to 1, or a `Score`. A function that is not async runs in a worker thread.
+    """
+
+    kind = "code"
+    threshold = 1.0
+
+    def __init__(self, function: ScoreFunction, id: str | None = None) -> None:
+        self._function = function
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004
+        )
+        self._takes_input = _room_for_two(function)
+        self.id: str = id or getattr(function, "__name__", type(function).__name__)
+
+    async def score(self, input: ScorerInput, /) -> Score:
+        """Grade by the function."""
+        arguments: tuple[Any, ...] = (input.output, input) if self._takes_input else (input.output,)
+        if self._is_async:
+            return as_score(self.id, await self._function(*arguments))
+        value = await anyio.to_thread.run_sync(partial(self._function, *arguments), abandon_on_cancel=True)
+        return as_score(self.id, await value if inspect.isawaitable(value) else value)
+
+
+def _room_for_two(function: ScoreFunction) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(positional) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+
+def as_scorer(scorer: Any) -> Scorer:
+    """Return a scorer for what a user gave: a scorer, or a plain function.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if isinstance(scorer, Scorer) and not isinstance(scorer, type):
+        return scorer
+    if callable(scorer) and not isinstance(scorer, type):
+        return FunctionScorer(scorer)
+    raise ConfigError("scorers", scorer, "a scorer has an `id` and an async `score`, or is a plain function")
+
+
+def as_score(scorer_id: str, value: object) -> Score:
+    """Return the score that a scorer's return value stands for.
+
+    Raises:
+        ScorerError: it is no score, no bool and no finite number, or its scale is not above 0.
+    """
+    if isinstance(value, bool | int | float):
+        value = Score(float(value))
+    if not isinstance(value, Score):
+        raise ScorerError(scorer_id, f"it returned {type(value).__name__}, not a bool, a number or a Score")
+    for name in ("value", "scale"):
+        number = getattr(value, name)
+        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+            raise ScorerError(scorer_id, f"its {name} is {number!r}, not a finite number")
+    if value.scale <= 0:
+        raise ScorerError(scorer_id, f"its scale is {value.scale!r}, not above 0")
+    return value

@@ -1,0 +1,107 @@
+"""Reads the body of a Chat Completions response: bytes in, parts out. It reads no socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic_core import from_json
+
+from .failures import Failures
+from .json_text import read_json
+from .models import Part
+from .reply import ReplyBuilder
+from .sse import Event, EventSplitter
+
+
+class StreamReader:
+    """One attempt at a reply.
+
+    Args:
+        builder: puts the reply together.
+        failures: builds the errors.
+        content_type: the response's; a server that does not stream answers with JSON.
+    """
+
+    def __init__(self, builder: ReplyBuilder, failures: Failures, content_type: str = "text/event-stream") -> None:
+        self._builder = builder
+        self._failures = failures
+        self._splitter = EventSplitter()
+        self._whole: list[bytes] | None = [] if content_type.startswith("application/json") else None
+        self._content_type = content_type
+        self.done = False
+
+    @property
+    def has_output(self) -> bool:
+        """Whether anything of an answer has come."""
+        return self._builder.has_output
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the server has said that the reply ends here."""
+        return self.done or self._builder.finish_reason is not None
+
+    def read(self, chunk: bytes) -> Iterator[Part]:
+        """Take the next bytes and give the parts that they complete.
+
+        Raises:
+            ModelError: the server reports an error, or sends what is no chunk.
+        """
+        if self._whole is not None:
+            if self._whole or chunk.lstrip()[:1] in (b"{", b""):
+                self._whole.append(chunk)
+                return
+            # Events under the wrong name.
+            self._whole = None
+        feed = self._builder.feed
+        for name, data in self._splitter.feed(chunk):
+            if not name and not self.done:
+                try:
+                    frame = from_json(data)
+                except ValueError:
+                    yield from self._event((name, data))
+                    continue
+                if type(frame) is dict and not frame.get("error") and "choices" in frame:
+                    yield from feed(frame)
+                    continue
+            yield from self._event((name, data))
+
+    def end(self) -> Iterator[Part]:
+        """Say that no more bytes come; gives what is left, the `Reply` last.
+
+        Raises:
+            ModelError: as `read`; also when nothing of an answer has come.
+        """
+        if self._whole is not None:
+            yield from self._event((b"", b"".join(self._whole)))
+        else:
+            for event in self._splitter.end():
+                yield from self._event(event)
+        if self._builder.finish_reason == "error":
+            raise self._failures.error("broke off its answer with an error", retryable=True)
+        if not self.is_complete and not self.has_output:
+            if self._content_type.startswith("text/html"):
+                raise self._failures.error("answered with a web page; check the base URL")
+            raise self._failures.error("ended its stream without an answer", retryable=True)
+        yield from self._builder.end()
+
+    def _event(self, event: Event) -> Iterator[Part]:
+        name, data = event
+        if self.done or not data.strip():
+            return
+        if data.strip() == b"[DONE]":
+            self.done = True
+            return
+        try:
+            frame = read_json(data)
+        except ValueError as error:
+            if name == b"error":
+                raise self._failures.reported(data.decode("utf-8", "replace")) from error
+            shown = data[:200].decode("utf-8", "replace")
+            raise self._failures.error(f"sent a chunk that is no JSON: {shown!r}") from error
+        if name == b"error":
+            raise self._failures.reported(frame)
+        if not isinstance(frame, dict):
+            raise self._failures.error(f"sent a chunk that is no JSON object: {str(frame)[:200]!r}")
+        if frame.get("error") or frame.get("object") == "error":
+            raise self._failures.reported(frame)
+        yield from self._builder.feed(frame)
