@@ -126,7 +126,7 @@ class TaskComplete:
     feedback: Callable[[CheckReport], str | Awaitable[str]] | None = None
     stall_after: int | None = None
     on_complete: Callable[[CheckReport], Any] | None = None
-    additional_context: Mapping[str, Any] = NOTHING
+    additional_context: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.scorers, str | Mapping) or not isinstance(self.scorers, Sequence):

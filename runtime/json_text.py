@@ -40,6 +40,6 @@ def write_json(value: object) -> bytes:
 def is_json_object(text: str) -> bool:
     """Whether `text` is a JSON object, by the letter."""
     try:
-        return isinstance(from_json(text, allow_inf_nan=False), dict)
+        return isinstance(from_json(text.encode(), allow_inf_nan=False), dict)
     except ValueError:
         return False

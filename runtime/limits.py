@@ -91,6 +91,10 @@ class UsageLimits:
         if self.cost is not None and not self.prices:
             raise ConfigError("limits.prices", self.prices, "a price for each model, since `cost` is limited")
 
+    def price(self, provider: str, model: str) -> Price | None:
+        """Return the price of a model, if it has one."""
+        return self.prices.get(f"{provider}/{model}") or self.prices.get(model)
+
 
 class Budget:
     """What a run has used and may still use. A sub-run's budget counts on its parent's too."""
@@ -110,8 +114,9 @@ class Budget:
         for budget in self._chain():
             budget._check_reported()
             budget._check_count("requests", budget.usage.requests)
-            if budget.limits.cost is not None:
-                budget._price(provider, model, required=True)
+            if budget.limits.cost is not None and budget.limits.price(provider, model) is None:
+                allowed = f"a price for {provider}/{model}, since cost is limited"
+                raise ConfigError("limits.prices", sorted(budget.limits.prices), allowed)
         for budget in self._chain():
             budget.usage += Usage(requests=1)
 
@@ -129,7 +134,7 @@ class Budget:
     def add(self, usage: Usage, provider: str, model: str) -> None:
         """Count the tokens that a server reported for a call that was reserved before."""
         for budget in self._chain():
-            price = budget._price(provider, model)
+            price = budget.limits.price(provider, model)
             cost = price.of(usage) if price else 0.0
             budget.usage += Usage(
                 input_tokens=usage.input_tokens,
@@ -166,10 +171,3 @@ class Budget:
             used = getattr(self.usage, name)
             if limit is not None and used >= limit:
                 raise BudgetError(name, f"{used:g} of {limit:g}")
-
-    def _price(self, provider: str, model: str, *, required: bool = False) -> Price | None:
-        prices = self.limits.prices
-        price = prices.get(f"{provider}/{model}") or prices.get(model)
-        if price is None and required:
-            raise ConfigError("limits.prices", sorted(prices), f"a price for {provider}/{model}, since cost is limited")
-        return price

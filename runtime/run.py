@@ -165,7 +165,7 @@ class RunSpec:
     on_step: OnStep | None = None
     budget: Budget = field(default_factory=Budget)
     deadlines: tuple[Deadline, ...] = ()
-    request_context: Mapping[str, Any] = NOTHING
+    request_context: Mapping[str, Any] = field(default_factory=dict)
     max_parallel: int = 8
     depth: int = 0
     parent_run_id: str | None = None

@@ -119,8 +119,8 @@ class ScorerInput:
     input: Any = None
     messages: Sequence[Message] = ()
     evidence: Sequence[Evidence] = ()
-    request_context: Mapping[str, Any] = NOTHING
-    additional_context: Mapping[str, Any] = NOTHING
+    request_context: Mapping[str, Any] = field(default_factory=dict)
+    additional_context: Mapping[str, Any] = field(default_factory=dict)
     run_id: str = ""
     step: int = 1
     iteration: int = 1

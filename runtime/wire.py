@@ -18,10 +18,11 @@ from .models import ModelRequest, ModelSettings, OutputSchema, ToolDefinition
 _MEMO = "chat_completions"
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_.-]")
 _NOT_IN_A_SCHEMA_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_STRICT_KEYWORDS = frozenset(
-    "type properties required additionalProperties items enum const anyOf $ref $defs description title pattern format "
-    "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minItems maxItems".split()  # noqa: SIM905
-)
+_STRICT_KEYWORDS = {
+    *("type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "$ref", "$defs"),
+    *("description", "title", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("multipleOf", "minItems", "maxItems"),
+}
 
 
 @dataclass(slots=True)

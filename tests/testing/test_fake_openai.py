@@ -3,6 +3,7 @@
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -93,6 +94,19 @@ async def test_a_whole_answer_comes_as_one_object() -> None:
     assert first.usage is not None
     assert first.usage.total_tokens == 15
     assert (second.choices[0].message.content, second.choices[0].message.refusal) == (None, "No.")
+
+
+async def test_a_wait_inside_the_answer_holds_back_a_whole_answer() -> None:
+    wait = Gate()
+    async with FakeOpenAI({"m": [Turn("ab", wait=wait, wait_after=1)]}) as server, client_of(server) as client:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(partial(client.chat.completions.create, model="m", messages=USER))
+                request = await server.wait_for_request("m")
+                assert not request.ended.is_open
+                wait.open()
+            await request.ended.wait()
+    assert not request.disconnected
 
 
 async def test_each_model_has_its_script_and_its_count() -> None:
