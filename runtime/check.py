@@ -14,7 +14,7 @@ from .hooks import call_hook
 from .journal import Deadline, Failure, LimitReached, Op
 from .ledger import LedgerChanges
 from .messages import clean
-from .scoring import NOTHING, Score, Scorer, Verdict, as_score, as_scorer
+from .scoring import Score, Scorer, Verdict, as_score, as_scorer
 
 if TYPE_CHECKING:
     from .run import Run

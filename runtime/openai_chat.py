@@ -98,15 +98,9 @@ class OpenAIChatModel:
         while True:
             response = await self._send(client, body, retries, deadline)
             retries -= _retries_taken(response)
-            reader = StreamReader(
-                ReplyBuilder(memo.call_ids, len(request.messages)),
-                self._failures,
-                response.headers.get("content-type", "").lower(),
-            )
-            # Undoing compression costs a generator more for each chunk.
-            chunks = response.aiter_bytes() if "content-encoding" in response.headers else response.aiter_raw()
-            if deadline is not None:
-                chunks = _before(deadline, chunks)
+            builder = ReplyBuilder(memo.call_ids, len(request.messages))
+            reader = StreamReader(builder, self._failures, response.headers.get("content-type", "").lower())
+            chunks = _chunks_of(response, deadline)
             try:
                 async for chunk in chunks:
                     for part in reader.read(chunk):
@@ -210,6 +204,12 @@ def _read_errors() -> tuple[type[Exception], ...]:
     import httpx2
 
     return (httpx2.HTTPError, httpx2.StreamError, ssl.SSLError, anyio.EndOfStream, TimeoutError)
+
+
+def _chunks_of(response: Response, deadline: float | None) -> AsyncGenerator[bytes, None]:
+    # Undoing compression costs a generator more for each chunk.
+    chunks = response.aiter_bytes() if "content-encoding" in response.headers else response.aiter_raw()
+    return chunks if deadline is None else _before(deadline, chunks)
 
 
 async def _before(deadline: float, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-import structlog
-
 from . import tracing
 from .ask import stream_reply
 from .buffer import EventBuffer
@@ -18,12 +16,11 @@ from .hooks import call_hook
 from .journal import Deadline, Journal
 from .ledger import Ledger, StallWatch
 from .limits import Budget, Usage
+from .log import logger
 from .messages import AssistantMessage, FeedbackMessage, Message, ToolCall, ToolMessage, clean
 from .models import Model, ModelRequest, ModelSettings, OutputSchema, Reply
 from .scoring import NOTHING, Evidence, Scorer, ScorerInput, Verdict, as_scorer
 from .tools import RunContext, Tool, ToolResult
-
-log = structlog.get_logger("alfine")
 
 T = TypeVar("T")
 
@@ -234,7 +231,7 @@ class Run:
 
     async def warn(self, code: str, message: str) -> None:
         """Tell the reader and the log of something that does not change the outcome."""
-        log.warning(message, code=code, run_id=self.spec.run_id, agent=self.spec.agent)
+        logger().warning(message, code=code, run_id=self.spec.run_id, agent=self.spec.agent)
         await self.show(Warned(*self.head, code, clean(message)))
 
     async def observe(self, name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
