@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 
@@ -145,7 +145,7 @@ def _parameters(function: Callable[..., Any], tool_name: str) -> tuple[inspect.P
     parameters = tuple(p for p in signature.parameters.values() if p.name not in bound)
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise _config_error(tool_name, str(parameter), "a tool takes named parameters, no *args or **kwargs")
+            raise _config_error(tool_name, parameter.name, "a tool takes named parameters, no *args or **kwargs")
     return parameters
 
 
@@ -172,13 +172,17 @@ def _callers_names() -> Mapping[str, Any]:
     return frame.f_locals
 
 
-def core_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what is really called: the function of a partial, `__call__` of an object."""
+def without_partial(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what a `functools.partial` calls."""
     while isinstance(function, functools.partial):
         function = function.func
-    if inspect.isroutine(function):
-        return function
-    return type(function).__call__.__get__(function)  # type: ignore[no-any-return]  # bound by hand, to keep the docstring
+    return function
+
+
+def core_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what is really called: the function of a partial, `__call__` of an object."""
+    function = without_partial(function)
+    return function if inspect.isroutine(function) else function.__call__
 
 
 def _is_context(annotation: Any) -> bool:
@@ -199,18 +203,23 @@ def _model(
 ) -> tuple[type[BaseModel], dict[str, str]]:
     """Build the pydantic model of the arguments. Its fields have names of ours: a parameter may be called `copy`."""
     fields = {name: f"p{index}" for index, name in enumerate(annotations)}
-    names = {field: name for name, field in fields.items()}
-    config = ConfigDict(extra="forbid" if strict else "ignore", alias_generator=names.__getitem__, allow_inf_nan=False)
-    definitions: dict[str, Any] = {
-        field: (annotations[name], defaults[name]) if name in defaults else annotations[name]
-        for name, field in fields.items()
-    }
+    definitions: dict[str, Any] = {}
+    for name, field in fields.items():
+        annotation = _with_alias(annotations[name], name)
+        definitions[field] = (annotation, defaults[name]) if name in defaults else annotation
+    config = ConfigDict(extra="forbid" if strict else "ignore", allow_inf_nan=False)
     try:
         return create_model("Arguments", __config__=config, **definitions), fields
     except Exception as error:
         if len(annotations) > 1:
             _find_culprit(tool_name, annotations, defaults, strict)
         raise _unusable(tool_name, annotations, error) from error
+
+
+def _with_alias(annotation: Any, name: str) -> Any:
+    """Annotate the name that the model sees; a `Field(alias=...)` of the user's comes later and wins."""
+    base, *rest = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    return Annotated[(base, Field(alias=name), *rest)]
 
 
 def _schema(
@@ -305,7 +314,10 @@ def read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
     Google, NumPy and Sphinx sections are understood; without any, the whole text is the description.
     """
-    text = inspect.getdoc(core_of(function)) or ""
+    function = without_partial(function)
+    # A callable object is described by its `__call__`, or else by its class.
+    own = inspect.getdoc(function) if inspect.isroutine(function) else function.__call__.__doc__ or function.__doc__
+    text = inspect.cleandoc(own or "")
     style = next((name for name, section in _SECTIONS if section.search(text)), None)
     if style is None:
         return text.strip(), {}

@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -18,7 +18,7 @@ from ..runtime.journal import Op
 from ..runtime.json_text import write_json
 from ..runtime.models import ToolDefinition
 from ..runtime.tools import CallContext, RunContext, Tool, ToolResult
-from .signature import ArgumentsError, core_of, read_docstring, read_signature
+from .signature import ArgumentsError, core_of, read_docstring, read_signature, without_partial
 from .threads import TOOL_THREADS
 
 P = ParamSpec("P")
@@ -117,7 +117,7 @@ class FunctionTool(Generic[P, R]):
             await context.progress(json_ready(value))
 
         if self._is_generator:
-            return await TOOL_THREADS.run_generator(cast("Callable[[], Generator[object]]", start), show)
+            return await TOOL_THREADS.run_generator(start, show)
         last: object = None
         async with aclosing(cast("AsyncGenerator[object]", start())) as values:
             async for value in values:
@@ -223,8 +223,7 @@ def _text(value: object) -> str:
 
 
 def _name(function: Callable[..., Any]) -> str:
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = without_partial(function)
     return str(getattr(function, "__name__", type(function).__name__))
 
 
@@ -233,13 +232,10 @@ def _check_options(name: object, description: object, timeout: object, retries: 
         raise ConfigError("name", name, "1 to 64 letters, digits, `_` and `-`")
     if description is not None and not isinstance(description, str):
         raise ConfigError("description", description, "a text, or None for the docstring")
-    if timeout is not None and not (_is_number(timeout) and 0 < timeout < math.inf):
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not (number and 0 < cast("float", timeout) < math.inf):
         raise ConfigError("timeout", timeout, "seconds above 0, or None")
     if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
         raise ConfigError("retries", retries, "a whole number, at least 0")
     if max_result is not None and (not isinstance(max_result, int) or isinstance(max_result, bool) or max_result < 1):
         raise ConfigError("max_result", max_result, "a whole number of characters, at least 1, or None")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

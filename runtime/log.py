@@ -1,4 +1,4 @@
-"""The package's logger. structlog is loaded when something is first logged, since it costs more than all our imports."""
+"""The package's logger. structlog is loaded on the first log line, since it costs more than all our imports."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from .errors import BudgetError, ConfigError, ScorerError
 from .events import RunStarted, StepFinished, StepStarted
 from .hooks import call_hook
 from .journal import LimitReached, Op
+from .log import logger
 from .messages import AssistantMessage, clean
 from .models import Reply
 from .parts import part_sink
@@ -37,7 +38,7 @@ async def run_loop(run: Run) -> RunResult[object]:
             run.end("cancelled")
             raise
         finally:
-            span.finish(run.finish(), run.iteration)
+            span.finish(run.finish())
             await close(run)
     return run.finish()
 
@@ -67,6 +68,7 @@ async def attempt(run: Run) -> None:
 async def ask(run: Run) -> Reply | None:
     """Ask the model for the next step; None when a limit has ended the run instead."""
     run.step += 1
+    run.asked, run.reply = False, None
     await run.emit(StepStarted(*run.head, run.step, run.iteration))
 
     async def body() -> Reply:
@@ -83,7 +85,7 @@ async def ask(run: Run) -> Reply | None:
         return None
     calls = with_unique_ids(reply.tool_calls, run.call_ids)
     reply = replace(reply, text=clean(reply.text), tool_calls=calls)
-    run.draft.clear()
+    run.reply = reply
     run.messages.append(AssistantMessage(reply.text, calls, clean(reply.reasoning)))
     run.open_calls = {call.id: call for call in calls}
     return reply
@@ -207,6 +209,7 @@ async def close(run: Run) -> None:
     event = run.finished_event()
     try:
         await run.emit(event)
-    finally:
-        if event.seq == 0:
-            run.show_now(event)
+    except Exception as error:
+        logger().warning("the journal failed at the run's last event", run_id=run.spec.run_id, error=repr(error))
+    if event.seq == 0:
+        run.show_now(event)

@@ -23,6 +23,7 @@ def part_sink(run: Run) -> Sink:
     step, draft, put, space = run.step, run.spec.check is not None, run.buffer.put, run.buffer.space
     pieces = run.draft
     pieces.clear()
+    run.asked = True
     begun: set[int] = set()
 
     def take(part: Part) -> Awaitable[None] | None:

@@ -203,6 +203,8 @@ class Run:
         self.closing = False
         self.over_limit: str | None = None
         self.instructions = ""
+        self.asked = False
+        self.reply: Reply | None = None
         self.draft: list[str] = []
         self.result: RunResult[Any] | None = None
         self.open_calls: dict[str, ToolCall] = {}
@@ -345,8 +347,8 @@ class Run:
         if self.result is not None:
             return self.result
         self.answer_open_calls()
-        if self.draft:
-            self._keep_draft()
+        if self.asked and self.step > len(self.steps):
+            self._record_open_step()
         text, step = self._text()
         self.result = RunResult(
             self.spec.run_id,
@@ -387,11 +389,15 @@ class Run:
             None if self.error is None else clean(str(self.error)),
         )
 
-    def _keep_draft(self) -> None:
-        """Keep what was streamed of a reply that never became whole."""
-        text = clean("".join(self.draft))
-        self.draft.clear()
+    def _record_open_step(self) -> None:
+        """Keep what there is of a step that did not come to its end."""
         reason = "error" if self.outcome == "error" else "cancelled"
+        if (reply := self.reply) is not None:
+            self.steps.append(
+                StepRecord(self.step, self.iteration, reply.text, reply.tool_calls, reason, False, reply.usage)
+            )
+            return
+        text = clean("".join(self.draft))
         self.steps.append(StepRecord(self.step, self.iteration, text, (), reason, False, Usage()))
         if text:
             self.messages.append(AssistantMessage(text))

@@ -84,6 +84,7 @@ class SpanBlock:
 
     Attributes:
         recording: somebody looks at this span; without that no attributes are made.
+        start_time, end_time: nanoseconds since the epoch; None for when the block is entered and left.
     """
 
     kind = SpanKind.INTERNAL
@@ -91,6 +92,8 @@ class SpanBlock:
     def __init__(self, tracer: Tracer | None, *, describe_errors: bool = False) -> None:
         self.span: Span = INVALID_SPAN
         self.recording = False
+        self.start_time: int | None = None
+        self.end_time: int | None = None
         self._tracer = tracer
         self._describe_errors = describe_errors
         self._token: Token[Context] | None = None
@@ -150,7 +153,7 @@ class SpanBlock:
     def _start(self, tracer: Tracer) -> None:
         name, attributes = self.describe()
         parent = self.parent()
-        self.span = tracer.start_span(clean(name), parent, self.kind, cleaned(attributes))
+        self.span = tracer.start_span(clean(name), parent, self.kind, cleaned(attributes), start_time=self.start_time)
         self.recording = self.span.is_recording()
         self._token = otel_context.attach(self.inside(set_span_in_context(self.span, parent)))
 
@@ -169,4 +172,4 @@ class SpanBlock:
 
     @guarded
     def _end(self) -> None:
-        self.span.end()
+        self.span.end(self.end_time)

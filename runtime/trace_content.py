@@ -10,7 +10,7 @@ from operator import is_
 from typing import Any
 
 from .conventions import finish_reason
-from .json_text import write_json
+from .json_text import read_json, write_json
 from .messages import AssistantMessage, Message, ToolCall, ToolMessage, clean
 from .models import ModelRequest, Reply, ToolDefinition
 from .spans import warn_once
@@ -51,10 +51,9 @@ def content_capture() -> Capture:
 
 @dataclass(slots=True)
 class Conversation:
-    """A conversation that grows, with each message turned into data and into JSON once."""
+    """A conversation that grows, with each message turned into JSON once."""
 
     messages: list[Message] = field(default_factory=list)
-    items: list[Item] = field(default_factory=list)
     fragments: list[str] = field(default_factory=list)
 
     @classmethod
@@ -69,14 +68,11 @@ class Conversation:
         known = len(self.messages)
         if known > len(messages) or not all(map(is_, self.messages, messages)):
             self.messages.clear()
-            self.items.clear()
             self.fragments.clear()
             known = 0
         for message in messages[known:]:
-            item = message_item(message)
+            self.fragments.append(as_json(message_item(message)))
             self.messages.append(message)
-            self.items.append(item)
-            self.fragments.append(write_json(item).decode())
 
     @property
     def json(self) -> str:
@@ -84,9 +80,14 @@ class Conversation:
         return f"[{','.join(self.fragments)}]"
 
 
-def as_json(items: Sequence[Item]) -> str:
-    """Return content as JSON text: on spans most backends read nothing else."""
-    return write_json(items).decode()
+def as_json(content: Item | Sequence[Item]) -> str:
+    """Return content as JSON text: on spans backends read nothing else."""
+    return write_json(content).decode()
+
+
+def as_data(text: str) -> Any:
+    """Return content as data, as log events want it."""
+    return read_json(text.encode())
 
 
 def message_item(message: Message) -> Item:

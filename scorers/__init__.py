@@ -3,7 +3,7 @@
 from .criteria import Criterion, parse_rubric
 from .grade import grade
 from .rubric import RubricScorer, create_rubric_scorer
-from .scorer import ScorerDraft, ScorerStep, StepScorer, create_scorer, grade_output
+from .scorer import ScorerDraft, ScorerStep, StepScorer, create_scorer
 
 __all__ = [
     "Criterion",
@@ -14,6 +14,5 @@ __all__ = [
     "create_rubric_scorer",
     "create_scorer",
     "grade",
-    "grade_output",
     "parse_rubric",
 ]

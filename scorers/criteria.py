@@ -73,7 +73,7 @@ _LIST_MARKER = r"(?:[-*+•]|[0-9]{1,3}[.)])"
 _CHECK_BOX = r"\[[ xX]\]"
 _MARKERS = re.compile(rf"(?:{_LIST_MARKER}\s+)?(?:{_CHECK_BOX}\s+)?")
 _ONLY_MARKERS = re.compile(rf"{_LIST_MARKER}?\s*(?:{_CHECK_BOX})?")
-_RULE = re.compile(r"([-*_=~–—─])(?:\s*\1)+")
+_RULE = re.compile(r"([-*_=~–—─])(?:\s*\1)+")  # noqa: RUF001
 
 
 def _lines(text: str) -> Iterable[str]:

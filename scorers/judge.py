@@ -13,7 +13,7 @@ from ..runtime.models import Model, ModelSettings
 from ..runtime.scoring import ScorerInput, Verdict
 from .criteria import Criterion
 from .question import judge_question
-from .verdicts import JoinedVerdicts, JudgeVerdict, in_output, read_reply
+from .verdicts import JoinedVerdicts, JudgeVerdict, find_quotes, read_reply
 
 WIDTH = 8
 """How many judge calls of one rubric run side by side."""
@@ -78,7 +78,7 @@ async def judge_together(judge: Judge, criteria: Sequence[Criterion], input: Sco
     """
     notes = _notes(input, scorer_id, "together")
     await _settle(judge, criteria, input, notes, scorer_id)
-    verdicts = tuple(_verdict(c, notes.settled[c.id], input.output) for c in criteria)
+    verdicts = _verdicts(criteria, notes, input.output)
     for index, verdict in enumerate(verdicts):
         input.judged(index, verdict)
     return Judged(verdicts, notes.summary)
@@ -103,7 +103,7 @@ async def judge_each(judge: Judge, criteria: Sequence[Criterion], input: ScorerI
         except Exception as error:
             failures[index] = error
         else:
-            verdicts[index] = _verdict(criterion, notes.settled[criterion.id], input.output)
+            (verdicts[index],) = _verdicts([criterion], notes, input.output)
             input.judged(index, verdicts[index])
         finally:
             slots.release()
@@ -142,15 +142,20 @@ def _notes(input: ScorerInput, scorer_id: str, question: str) -> QuestionNotes:
     return notes
 
 
-def _verdict(criterion: Criterion, said: JudgeVerdict, output: str) -> Verdict:
-    return Verdict(
-        criterion.id,
-        criterion.description,
-        criterion.required,
-        said.satisfied,
-        said.reasoning,
-        said.evidence,
-        None if said.evidence is None else in_output(said.evidence, output),
+def _verdicts(criteria: Sequence[Criterion], notes: QuestionNotes, output: str) -> tuple[Verdict, ...]:
+    said = [notes.settled[c.id] for c in criteria]
+    found = find_quotes([s.evidence for s in said if s.evidence is not None], output)
+    return tuple(
+        Verdict(
+            criterion.id,
+            criterion.description,
+            criterion.required,
+            one.satisfied,
+            one.reasoning,
+            one.evidence,
+            None if one.evidence is None else one.evidence in found,
+        )
+        for criterion, one in zip(criteria, said, strict=True)
     )
 
 

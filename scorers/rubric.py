@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 from ..runtime.errors import ConfigError
 from ..runtime.models import Model, ModelSettings
-from ..runtime.scoring import NOTHING, Evidence, Score, ScorerInput
+from ..runtime.scoring import Score, ScorerInput
 from .criteria import Criterion, Rubric, parse_rubric
 from .grade import grade
 from .judge import Judge, judge_each, judge_together
-from .scorer import grade_output
+from .standalone import Standalone
 
 
-class RubricScorer:
+class RubricScorer(Standalone):
     """Grades an output by a rubric; `create_rubric_scorer` makes one.
 
     Attributes:
@@ -56,27 +56,6 @@ class RubricScorer:
         judge_all = judge_each if self.mode == "each" else judge_together
         judged = await judge_all(self._judge, criteria, input, self.id)
         return grade(criteria, judged.verdicts, scale=self.scale, summary=judged.summary, scorer_id=self.id)
-
-    async def run(
-        self,
-        *,
-        output: str,
-        task: str = "",
-        input: Any = None,
-        evidence: Sequence[Evidence] = (),
-        request_context: Mapping[str, Any] = NOTHING,
-        additional_context: Mapping[str, Any] = NOTHING,
-    ) -> Score:
-        """Grade an output outside of any run; see `grade_output` for the arguments and `score` for the errors."""
-        return await grade_output(
-            self,
-            output,
-            task=task,
-            input=input,
-            evidence=evidence,
-            request_context=request_context,
-            additional_context=additional_context,
-        )
 
     def __repr__(self) -> str:
         return f"<rubric scorer {self.id!r}, {len(self.criteria) or 'no'} criteria of its own>"

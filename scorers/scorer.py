@@ -1,9 +1,9 @@
-"""Scorers of one's own, built of named steps, and grading outside of any run."""
+"""Scorers of one's own, built of named steps."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -12,45 +12,8 @@ from typing import Any, Self
 import anyio.to_thread
 
 from ..runtime.errors import ConfigError, ScorerError
-from ..runtime.scoring import NOTHING, Evidence, Score, Scorer, ScorerInput, as_score
-
-
-async def grade_output(
-    scorer: Scorer,
-    output: str,
-    *,
-    task: str = "",
-    input: Any = None,
-    evidence: Sequence[Evidence] = (),
-    request_context: Mapping[str, Any] = NOTHING,
-    additional_context: Mapping[str, Any] = NOTHING,
-) -> Score:
-    """Grade an output outside of any run.
-
-    Args:
-        output: the text to grade, whole.
-        task: what was asked for; an `input` that is a text stands for it when it is empty.
-        input: what the output was made from; a mapping may hold a `rubric`.
-        evidence: what tools and sub-agents returned.
-
-    Raises:
-        ConfigError: the output is no text, or a context is no mapping.
-        ScorerError: the scorer gave no usable score.
-    """
-    if not isinstance(output, str):
-        raise ConfigError("output", output, "the text to grade")
-    for name, context in (("request_context", request_context), ("additional_context", additional_context)):
-        if not isinstance(context, Mapping):
-            raise ConfigError(name, context, "a mapping")
-    given = ScorerInput(
-        output=output,
-        task=task or (input if isinstance(input, str) else ""),
-        input=input,
-        evidence=evidence,
-        request_context=request_context,
-        additional_context=additional_context,
-    )
-    return as_score(scorer.id, await scorer.score(given))
+from ..runtime.scoring import Score, ScorerInput, as_score
+from .standalone import Standalone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +27,7 @@ class ScorerStep:
     """
 
     input: ScorerInput
-    results: Mapping[str, Any] = NOTHING
+    results: Mapping[str, Any] = field(default_factory=dict)
     score: Score | None = None
 
     @property
@@ -87,7 +50,7 @@ class ScorerDraft:
     id: str
     description: str = ""
     threshold: float = 1.0
-    steps: Mapping[str, StepFunction] = field(default=NOTHING, repr=False)
+    steps: Mapping[str, StepFunction] = field(default_factory=dict, repr=False)
 
     def preprocess(self, function: StepFunction) -> Self:
         """Run `function` first; later steps find its result under `preprocess`."""
@@ -113,7 +76,7 @@ class ScorerDraft:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepScorer(ScorerDraft):
+class StepScorer(ScorerDraft, Standalone):
     """A scorer built of steps."""
 
     kind = "code"
@@ -136,27 +99,6 @@ class StepScorer(ScorerDraft):
         if not isinstance(reason, str):
             raise ScorerError(self.id, f"generate_reason returned {type(reason).__name__}, not a text")
         return replace(score, reason=reason)
-
-    async def run(
-        self,
-        *,
-        output: str,
-        task: str = "",
-        input: Any = None,
-        evidence: Sequence[Evidence] = (),
-        request_context: Mapping[str, Any] = NOTHING,
-        additional_context: Mapping[str, Any] = NOTHING,
-    ) -> Score:
-        """Grade an output outside of any run; see `grade_output`."""
-        return await grade_output(
-            self,
-            output,
-            task=task,
-            input=input,
-            evidence=evidence,
-            request_context=request_context,
-            additional_context=additional_context,
-        )
 
 
 def create_scorer(*, id: str, description: str = "", threshold: float = 1.0) -> ScorerDraft:

@@ -97,9 +97,17 @@ summary='')
     return JoinedVerdicts(good, summary=clean(summary).strip() if isinstance(summary, str) else "")
 
 
-def in_output(evidence: str, output: str) -> bool:
-    """Whether a quote stands in the output; white space and the kind of quote marks do not count."""
-    return _plain(evidence) in _plain(output)
+def find_quotes(quotes: Collection[str], output: str) -> frozenset[str]:
+    """Return the quotes that stand in the output; white space and quote marks do not count.
+
+    >>> sorted(find_quotes(["so  called", "made up"], "It is here: so\\n'called'"))
+    ['so  called']
+    """
+    found = {quote for quote in quotes if quote in output}
+    if len(found) < len(set(quotes)):
+        plain_output = _plain(output)
+        found.update(quote for quote in quotes if _plain(quote) in plain_output)
+    return frozenset(found)
 
 
 def _verdict(entry_id: str, entry: Mapping[str, Any]) -> JudgeVerdict | None:
@@ -112,7 +120,7 @@ def _verdict(entry_id: str, entry: Mapping[str, Any]) -> JudgeVerdict | None:
     return JudgeVerdict(entry_id, satisfied, clean(reasoning or "").strip(), quote if _plain(quote) else None)
 
 
-_QUOTE_MARKS = re.compile("[\"'`´“”„‟‘’‚‛«»‹›「」『』]+")
+_QUOTE_MARKS = re.compile("[\"'`´“”„‟‘’‚‛«»‹›「」『』]+")  # noqa: RUF001
 
 
 def _plain(text: str) -> str:
