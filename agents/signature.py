@@ -295,7 +295,7 @@ def shown(value: object) -> str:
         return f"an object with {len(value)} keys: {keys}{', …' if len(value) > 5 else ''}" if value else "{}"
     if isinstance(value, list):
         return f"a list of {len(value)} items" if value else "[]"
-    return _short({None: "null", True: "true", False: "false"}.get(value) or str(value))  # type: ignore[call-overload]
+    return _short(json.dumps(value) if value is None or isinstance(value, bool) else str(value))
 
 
 def _short(text: str, size: int = _SHOWN) -> str:

@@ -68,10 +68,11 @@ class WorkerThreads:
         job = _Job(function, self)
         try:
             # A limiter of its own, so that anyio's default one neither holds a tool up nor is used up by tools.
-            return await anyio.to_thread.run_sync(job, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+            [value] = await anyio.to_thread.run_sync(job, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         except BaseException:
             job.drop()
             raise
+        return value
 
     async def run_generator(
         self, start: Callable[[], Generator[T, object, object]], each: Callable[[T], Awaitable[None]]
@@ -137,7 +138,7 @@ class _Job(Generic[T]):
         self._started = False
         self._dropped = False
 
-    def __call__(self) -> T:
+    def __call__(self) -> tuple[T]:
         with self._lock:
             if self._dropped:
                 raise RuntimeError("the call was cancelled before its thread began")
@@ -146,7 +147,8 @@ class _Job(Generic[T]):
             result = self._function()
             if self._dropped and inspect.iscoroutine(result):
                 result.close()
-            return result
+            # In a tuple, because trio refuses a thread's function whose value is a coroutine.
+            return (result,)
         finally:
             self._threads._release()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -123,5 +122,6 @@ def create_scorer(*, id: str, description: str = "", threshold: float = 1.0) -> 
 async def _call(function: StepFunction, step: ScorerStep) -> Any:
     if inspect.iscoroutinefunction(function):
         return await function(step)
-    value = await anyio.to_thread.run_sync(partial(function, step), abandon_on_cancel=True)
+    # In a list, since trio lets no coroutine out of a thread.
+    (value,) = await anyio.to_thread.run_sync(lambda: [function(step)], abandon_on_cancel=True)
     return await value if inspect.isawaitable(value) else value

@@ -102,6 +102,7 @@ async def test_an_outer_cancel_scope_cancels_the_run_and_the_result_stays() -> N
             scope.cancel()
             async for _ in stream:
                 pass
+        await anyio.lowlevel.checkpoint()
     assert scope.cancelled_caught
     assert (await stream.result()).outcome == "cancelled"
 

@@ -16,8 +16,8 @@ def criterion(id: str, required: bool = True) -> Criterion:
     return Criterion(f"has {id}", required, id)
 
 
-def verdict(id: str, satisfied: bool, reason: str = "because", **more: bool) -> Verdict:
-    return Verdict(id, "what the judge calls it", True, satisfied, reason, **more)
+def verdict(id: str, satisfied: bool, reason: str = "because", evidence_found: bool | None = None) -> Verdict:
+    return Verdict(id, "what the judge calls it", True, satisfied, reason, evidence_found=evidence_found)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,7 @@
+"""`python -m alfine.cli` is `alfine`."""
+
+import sys
+
+from . import main
+
+sys.exit(main())
