@@ -181,8 +181,8 @@ def without_partial(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def core_of(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return what is really called: the function of a partial, `__call__` of an object."""
-    function = without_partial(function)
-    return function if inspect.isroutine(function) else function.__call__
+    core: Any = without_partial(function)
+    return core if inspect.isroutine(core) else core.__call__
 
 
 def _is_context(annotation: Any) -> bool:
@@ -314,9 +314,11 @@ def read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
     Google, NumPy and Sphinx sections are understood; without any, the whole text is the description.
     """
-    function = without_partial(function)
+    core = core_of(function)
     # A callable object is described by its `__call__`, or else by its class.
-    own = inspect.getdoc(function) if inspect.isroutine(function) else function.__call__.__doc__ or function.__doc__
+    own = (
+        inspect.getdoc(core) if core is without_partial(function) else core.__doc__ or without_partial(function).__doc__
+    )
     text = inspect.cleandoc(own or "")
     style = next((name for name, section in _SECTIONS if section.search(text)), None)
     if style is None:

@@ -75,7 +75,7 @@ class WorkerThreads:
         return value
 
     async def run_generator(
-        self, start: Callable[[], Generator[T, object, object]], each: Callable[[T], Awaitable[None]]
+        self, start: Callable[[], Generator[T, None, None]], each: Callable[[T], Awaitable[None]]
     ) -> T | None:
         """Drive a sync generator in one thread, awaiting `each` value in the event loop; return the last value.
 

@@ -40,6 +40,7 @@ class FunctionTool(Generic[P, R]):
     """
 
     target: None = None
+    __name__: str
 
     def __init__(
         self,

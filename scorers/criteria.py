@@ -37,8 +37,8 @@ class Criterion:
             raise ConfigError("description", self.description, "a criterion says in words what has to hold")
         if not isinstance(self.required, bool):
             raise ConfigError("required", self.required, "True or False")
-        if not isinstance(self.id, str) or len(self.id.splitlines()) > 1 or self.id != self.id.strip():
-            raise ConfigError("id", self.id, "one line of text without spaces around it")
+        if not isinstance(self.id, str) or not self.id.isprintable() or self.id != self.id.strip():
+            raise ConfigError("id", self.id, "one line of printable text without spaces around it")
 
 
 Rubric = str | Sequence[Criterion | str | Mapping[str, Any]]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from alfine.agents.tool import FunctionTool
 from alfine.runtime.buffer import EventBuffer
 from alfine.runtime.events import Event
 from alfine.runtime.journal import Failure, LimitReached, MemoryJournal, Op
-from alfine.runtime.messages import ToolCall, UserMessage
-from alfine.runtime.run import Run, RunSpec
+from alfine.runtime.loop import run_loop
+from alfine.runtime.messages import ToolCall, ToolMessage, UserMessage
+from alfine.runtime.run import Run, RunResult, RunSpec
 from alfine.runtime.tools import CallContext, Tool, ToolResult
 from alfine.runtime.tracing import NO_SCOPE
-from alfine.testing import ScriptedModel
+from alfine.testing import ScriptedModel, Turn, call
 
 
 @dataclass
@@ -66,3 +69,25 @@ def refusal(tool: Tool, arguments: str) -> str:
     assert isinstance(plan, ToolResult), f"{arguments[:100]} is taken"
     assert plan.failed
     return plan.text
+
+
+async def run_tool(function: FunctionTool[..., Any], arguments: dict[str, Any] | str) -> RunResult[object]:
+    """Run a loop whose model calls the tool once and then answers."""
+    model = ScriptedModel([Turn(tool_calls=[call(function.definition.name, arguments)]), "Done."])
+    buffer = EventBuffer()
+    spec = RunSpec(
+        run_id="r1",
+        agent="worker",
+        model=model,
+        input="Go",
+        task="Go",
+        messages=[UserMessage("Go")],
+        tools={function.definition.name: function},
+    )
+    return await run_loop(Run(spec, MemoryJournal(buffer), buffer, NO_SCOPE))
+
+
+def tool_message(result: RunResult[object]) -> ToolMessage:
+    """Return the one tool result of the conversation."""
+    [message] = [m for m in result.messages if isinstance(m, ToolMessage)]
+    return message

@@ -84,7 +84,8 @@ def attributes_of(span: ReadableSpan) -> dict[str, Any]:
 @contextmanager
 def tracing_into(monkeypatch: pytest.MonkeyPatch, *processors: SpanProcessor) -> Iterator[Traces]:
     """Set providers that keep everything; `processors` come before the one that keeps."""
-    traces = Traces(InMemorySpanExporter(), InMemoryLogRecordExporter())
+    logs = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]  # the SDK's constructor has no annotations
+    traces = Traces(InMemorySpanExporter(), logs)
     tracers, loggers = TracerProvider(), LoggerProvider()
     for processor in (*processors, SimpleSpanProcessor(traces.spans_exporter)):
         tracers.add_span_processor(processor)

@@ -22,7 +22,7 @@ from alfine.runtime.loop import run_loop
 from alfine.runtime.messages import UserMessage
 from alfine.runtime.models import ModelRequest
 from alfine.runtime.run import StepDecision
-from alfine.runtime.scoring import Score, ScorerInput
+from alfine.runtime.scoring import Score, ScorerInput, Verdict
 from alfine.runtime.tools import CallContext, ToolResult
 from alfine.testing import Gate, ScriptedModel, Turn, call, http_error
 
@@ -206,6 +206,15 @@ async def test_a_budget_that_ends_the_run_before_a_call(checked: Checked) -> Non
     budget = Budget(UsageLimits(requests=1))
     assert (await run_it(ScriptedModel(["a"]), check=rubric(FAILED), budget=budget)).outcome == "budget"
     checked()
+
+
+async def test_text_that_is_no_unicode(checked: Checked) -> None:
+    half = "a\ud800b"
+    turn = Turn(half, tool_calls=[call(half, '{"q": "\\ud800"}')])
+    criteria = (Verdict(half, half, True, True, half),)
+    check = TaskComplete([Rubric([RuntimeError(half), Score(1, reason=half, criteria=criteria)], id=half)])
+    await run_it(ScriptedModel([turn, half], name=half), agent=half, instructions=half, run_id=half, check=check)
+    assert {"invoke_agent a\ufffdb", "chat a\ufffdb", "execute_tool a\ufffdb", "criterion a\ufffdb"} <= set(checked())
 
 
 @pytest.mark.parametrize("where", ["model", "tool", "sub-run", "scorer"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alfine.runtime.errors import ConfigError
@@ -89,6 +89,8 @@ def test_list_entries_are_criteria_texts_and_mappings_and_are_taken_word_for_wor
         ([{"description": "a", "required": "yes"}], "criteria[0].required"),
         ([{"description": "a", "id": 7}], "criteria[0].id"),
         ([{"description": "a", "id": "two\nlines"}], "criteria[0].id"),
+        ([{"description": "a", "id": "half \ud800"}], "criteria[0].id"),
+        ([{"description": "a", "id": " a"}], "criteria[0].id"),
         ([Criterion("a", id="x"), Criterion("b", id="x")], "criteria[1].id"),
         (["a", 5], "criteria[1]"),
         (5, "criteria"),
@@ -137,6 +139,7 @@ def test_a_rubric_of_equal_lines_takes_linear_time() -> None:
     assert len({c.id for c in parse_rubric("same\n" * 20_000)}) == 20_000
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_a_rubric(text: str) -> None:
     rubric = parse_rubric(text)
@@ -150,12 +153,14 @@ def test_any_text_is_a_rubric(text: str) -> None:
 LINES = st.sampled_from([line for line, _ in MARKED] + WHOLE + ["-", "", "---"])
 
 
+@settings(deadline=None)
 @given(st.lists(LINES))
 def test_the_order_of_lines_is_kept(lines: list[str]) -> None:
     expected = [d for line in lines for d in descriptions(line)]
     assert descriptions("\n".join(lines)) == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(blacklist_categories=["Cc", "Cs", "Zs", "Zl", "Zp"]), min_size=1)))
 def test_any_list_of_texts_is_kept_as_it_is(texts: list[str]) -> None:
     assert descriptions(texts) == texts

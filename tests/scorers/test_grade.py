@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alfine.runtime.errors import JudgeError
@@ -79,6 +79,7 @@ def test_the_reason_says_when_a_quote_is_not_in_the_output() -> None:
     assert reason.endswith("[x] has a (required): seen (The quoted evidence is not in the output.)")
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from("abcdefgh"), st.tuples(st.booleans(), st.booleans()), min_size=1))
 def test_a_pass_means_that_every_gating_criterion_is_satisfied(rubric: dict[str, tuple[bool, bool]]) -> None:
     score = grade(

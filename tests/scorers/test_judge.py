@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from judging import given, passed, says, says_list, verdict
 
 from alfine.runtime.errors import BudgetError, JudgeError, ModelError
@@ -255,7 +255,7 @@ async def test_no_more_questions_run_at_once_than_the_width() -> None:
         if running == WIDTH:
             full.open()
         await full.wait()
-        await anyio.lowlevel.checkpoint()
+        await checkpoint()
         running -= 1
         return await ask_model(model, request)
 
@@ -263,8 +263,4 @@ async def test_no_more_questions_run_at_once_than_the_width() -> None:
     model = ScriptedModel(lambda seen: says_list([verdict(id) for id in asked_about(seen)]))
     judged = await judge_each(Judge(model), rubric, given(ask=ask), "rubric")
     assert most == WIDTH
-    assert ids(judged.verdicts) == [c.id for c in rubric]
-
-
-def ids(verdicts: Sequence[Verdict]) -> list[str]:
-    return [v.criterion_id for v in verdicts]
+    assert [v.criterion_id for v in judged.verdicts] == [c.id for c in rubric]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from judging import says, says_list, verdict
 
@@ -145,6 +145,7 @@ ENTRIES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(st.fixed_dictionaries({"verdicts": ENTRIES}) | JSON, st.sampled_from(["ab", "a", "b", ""]))
 def test_a_criterion_passes_only_if_exactly_its_id_got_an_agreeing_true(reply: object, asked: str) -> None:
     entries = json.loads(json.dumps(reply)).get("verdicts", []) if isinstance(reply, dict) else []
@@ -155,6 +156,7 @@ def test_a_criterion_passes_only_if_exactly_its_id_got_an_agreeing_true(reply: o
         assert all(entry["satisfied"] is satisfied for entry in about)
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_read_without_an_error(text: str) -> None:
     assert decisions(text) == {}

@@ -48,7 +48,7 @@ class CallItem:
     """A tool call, from its first letter to its result; with the sub-run, where it delegates."""
 
     step: int
-    call_id: str
+    position: int
     name: str
     arguments: list[str] = field(default_factory=list)
     progress: Any = None
@@ -101,10 +101,16 @@ class RunState:
     step: int = 0
     iteration: int = 1
     items: list[Item] = field(default_factory=list)
+    _calls: dict[tuple[int, int], CallItem] = field(default_factory=dict)
 
-    def call(self, call_id: str) -> CallItem | None:
-        """Return the latest call with that id."""
-        return next((i for i in reversed(self.items) if isinstance(i, CallItem) and i.call_id == call_id), None)
+    def call(self, step: int, position: int, name: str) -> CallItem:
+        """Return a step's call by its place, since models repeat ids; an unheard-of one is added."""
+        call = self._calls.get((step, position))
+        if call is None:
+            self.end_texts()
+            call = self._calls[step, position] = CallItem(step, position, name)
+            self.items.append(call)
+        return call
 
     def check(self) -> CheckItem | None:
         """Return the check that is going on."""
@@ -170,36 +176,23 @@ class ViewState:
     def _apply_call(self, run: RunState, event: Event) -> None:
         match event:
             case ToolCallStarted():
-                run.end_texts()
-                run.items.append(CallItem(event.step, event.call_id, event.name))
+                run.call(event.step, event.position, event.name)
             case ToolCallDelta():
-                if (call := run.call(event.call_id)) is not None:
-                    call.arguments.append(event.arguments)
+                run.call(event.step, event.position, "").arguments.append(event.arguments)
             case ToolCalled():
-                self._called(run, event)
+                call = run.call(event.step, event.position, event.name)
+                call.name, call.arguments = event.name, [event.arguments]
             case ToolProgress():
-                if (call := run.call(event.call_id)) is not None:
-                    call.progress = event.data
+                run.call(event.step, event.position, event.name).progress = event.data
             case DelegationStarted():
-                if (call := run.call(event.call_id)) is not None:
-                    call.started = event
-                    self._parents[event.child_run_id] = call
+                call = run.call(event.step, event.position, event.target)
+                call.started = event
+                self._parents[event.child_run_id] = call
             case DelegationFinished():
-                if (call := run.call(event.call_id)) is not None:
-                    call.finished = event
+                run.call(event.step, event.position, event.target).finished = event
             case ToolReturned():
-                if (call := run.call(event.call_id)) is not None:
-                    call.returned, call.done = event, True
-
-    def _called(self, run: RunState, event: ToolCalled) -> None:
-        run.end_texts()
-        call = run.call(event.call_id)
-        if call is None or call.done or call.step != event.step:
-            # A model that repeats an id gets a fresh one for the call itself; the streamed beginning kept the old one.
-            call = _unnamed(run, event) or CallItem(event.step, event.call_id, event.name)
-            if call not in run.items:
-                run.items.append(call)
-        call.call_id, call.arguments = event.call_id, [event.arguments]
+                call = run.call(event.step, event.position, event.name)
+                call.returned, call.done = event, True
 
     def _run(self, event: Event) -> RunState:
         run = self._runs.get(event.run_id)
@@ -235,12 +228,3 @@ def _add_verdict(run: RunState, event: CriterionJudged | ScorerFinished | CheckF
     else:
         check.finished, check.done = event, True
 
-
-def _unnamed(run: RunState, event: ToolCalled) -> CallItem | None:
-    """Return the streamed beginning of a call that is carried out under another id."""
-    for item in run.items:
-        if isinstance(item, CallItem) and item.step == event.step and not item.done and item.name == event.name:
-            known = "".join(item.arguments)
-            if known == event.arguments and item.call_id != event.call_id and item.started is None:
-                return item
-    return None
