@@ -31,7 +31,7 @@ class RunStream(Generic[T]):
         self._run = run
         self._taken: deque[Event] = deque()
         self._group: anyio.abc.TaskGroup | None = None
-        self._scope = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None
         self._state: Literal["new", "open", "left"] = "new"
         self._reported = False
         self._crash: Exception | None = None
@@ -44,16 +44,17 @@ class RunStream(Generic[T]):
     async def __aenter__(self) -> RunStream[T]:
         if self._state != "new":
             raise StreamError("this stream has been entered before; each run needs a stream() of its own")
+        self._scope = anyio.CancelScope()
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
         self._state = "open"
-        self._group.start_soon(self._drive, name=f"alfine run {self.run_id}")
+        self._group.start_soon(self._drive, self._scope, name=f"alfine run {self.run_id}")
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        assert self._group is not None
+        assert self._group is not None and self._scope is not None
         self._state = "left"
         self._run.buffer.close(drop=True)
         self._taken.clear()
@@ -110,11 +111,13 @@ class RunStream(Generic[T]):
 
     def cancel(self) -> None:
         """Cancel the run, its sub-runs and its tools. Its last event still comes; the outcome is `cancelled`."""
+        if self._scope is None:
+            raise StreamError("there is nothing to cancel: the stream has not been entered")
         self._scope.cancel()
 
-    async def _drive(self) -> None:
+    async def _drive(self, scope: anyio.CancelScope) -> None:
         try:
-            with self._scope:
+            with scope:
                 await run_loop(self._run)
         except Exception as error:
             self._crash = error

@@ -18,8 +18,8 @@ from ..runtime.journal import Op
 from ..runtime.json_text import write_json
 from ..runtime.models import ToolDefinition
 from ..runtime.tools import CallContext, RunContext, Tool, ToolResult
+from . import threads
 from .signature import ArgumentsError, core_of, read_docstring, read_signature, without_partial
-from .threads import TOOL_THREADS
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -108,7 +108,7 @@ class FunctionTool(Generic[P, R]):
         if streams:
             assert run_context is not None
             return await self._stream(call, run_context)
-        value = await TOOL_THREADS.run(call)
+        value = await threads.TOOL_THREADS.run(call)
         return await value if inspect.isawaitable(value) else value
 
     async def _stream(self, start: Callable[[], Any], context: RunContext) -> object:
@@ -118,7 +118,7 @@ class FunctionTool(Generic[P, R]):
             await context.progress(json_ready(value))
 
         if self._is_generator:
-            return await TOOL_THREADS.run_generator(start, show)
+            return await threads.TOOL_THREADS.run_generator(start, show)
         last: object = None
         async with aclosing(cast("AsyncGenerator[object]", start())) as values:
             async for value in values:

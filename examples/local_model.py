@@ -30,7 +30,7 @@ from alfine import (
 from alfine.testing import ScriptedModel, SeenRequest, Turn, call
 
 THREADS = 1
-TASK = "Write one sentence about tea. It has to hold the word water."
+TASK = "Write one sentence that says how tea is made with hot water."
 
 
 def find_weights() -> Path:
@@ -51,6 +51,7 @@ def serve(weights: Path) -> Any:
     params = xllamacpp.CommonParams()
     params.model.path = str(weights)
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = THREADS
+    params.n_parallel = 2
     params.n_ctx = 4096
     params.port = 0
     params.verbosity = 0
@@ -77,15 +78,15 @@ def build_supervisor(base_url: str) -> Agent[str]:
     judge = create_rubric_scorer(
         model=model,
         criteria=["It is about tea"],
-        retries=1,
+        retries=0,
         settings=ModelSettings(max_tokens=160, temperature=0, seed=7),
     )
     return Agent(
         "supervisor",
         model=ScriptedModel(relay, name="relay"),
         agents=[writer],
-        max_steps=6,
-        is_task_complete=TaskComplete([mentions_water, judge], on_scorer_error="fail"),
+        max_steps=4,
+        is_task_complete=TaskComplete([mentions_water, judge], parallel=False, on_scorer_error="fail"),
         limits=UsageLimits(wall_time=90, requests=20),
     )
 

@@ -2,14 +2,15 @@
 
     python examples/sub_agent_with_check.py
 
-The coder's answer has to be Python that compiles and passes a test: its check runs inside the delegation, and the
-supervisor is none the wiser. With OPENAI_API_KEY or OPENAI_BASE_URL set, a real model is asked (ALFINE_MODEL names it).
-Without, the models are scripted: the coder's first two answers are wrong in two ways.
+The clerk's answer has to be JSON whose items add up to the total: its check runs inside the delegation, and the
+supervisor need not know. With OPENAI_API_KEY or OPENAI_BASE_URL set, a real model is asked (ALFINE_MODEL names it).
+Without, the models are scripted: the clerk's first two answers are wrong in two ways.
 """
 
 import os
 
 import anyio
+from pydantic import BaseModel, ValidationError
 
 from alfine import Agent, RunResult, Score, TaskComplete, events
 from alfine.testing import ScriptedModel, Turn, call
@@ -17,46 +18,52 @@ from alfine.testing import ScriptedModel, Turn, call
 HAS_MODEL = os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")
 MODEL = os.environ.get("ALFINE_MODEL", "openai/gpt-5-mini") if HAS_MODEL else None
 
+INVOICE = "2 pots of paint at 14 each, 1 brush at 6, delivery 5. Total 39."
 SCRIPT = [
-    "def median(numbers)\n    return sorted(numbers)[len(numbers) // 2]",
-    "def median(numbers):\n    return numbers[len(numbers) // 2]",
-    "def median(numbers):\n    return sorted(numbers)[len(numbers) // 2]",
+    'Here it is: {"items": {"paint": 28, "brush": 6, "delivery": 5}, "total": 39}',
+    '{"items": {"paint": 14, "brush": 6, "delivery": 5}, "total": 39}',
+    '{"items": {"paint": 28, "brush": 6, "delivery": 5}, "total": 39}',
 ]
 
 
-def is_a_median(output: str) -> Score:
-    """Compile the answer and try it out. Its reason is what the coder reads when it fails.
+class Invoice(BaseModel):
+    items: dict[str, float]
+    total: float
 
-    Code that a model wrote belongs in a sandbox; this example runs without one because it can only call `sorted`.
-    """
-    names: dict[str, object] = {"__builtins__": {"sorted": sorted, "len": len}}
+
+def adds_up(output: str) -> Score:
+    """Grade by code. The reason is what the clerk reads when its answer fails."""
     try:
-        exec(compile(output, "answer", "exec"), names)
-    except Exception as error:
-        return Score(0, reason=f"It does not run: {error}")
-    function = names.get("median")
-    found = function([9, 1, 5]) if callable(function) else None
-    return Score(float(found == 5), reason=f"median([9, 1, 5]) gave {found}, and should give 5.")
+        invoice = Invoice.model_validate_json(output)
+    except ValidationError as error:
+        return Score(0, reason=f"It is not the JSON that was asked for: {error.errors()[0]['msg']}.")
+    found = sum(invoice.items.values())
+    return Score(float(found == invoice.total), reason=f"The items add up to {found:g}, the total is {invoice.total:g}.")
 
 
 def build_supervisor() -> Agent[str]:
-    coder = Agent(
-        "coder",
-        description="Writes Python functions that are tested",
-        instructions="Answer with Python code only, without a fence.",
+    clerk = Agent(
+        "clerk",
+        description="Turns the text of an invoice into data that is checked",
+        instructions='Answer with JSON only: {"items": {"<name>": <price of all of them>, …}, "total": <total>}',
         model=MODEL or ScriptedModel(SCRIPT),
-        is_task_complete=TaskComplete([is_a_median]),
+        is_task_complete=TaskComplete([adds_up]),
         max_steps=5,
     )
     script = [
-        Turn(tool_calls=[call("delegate_coder", {"prompt": "Write median(numbers) for an odd count of numbers."})]),
-        "Here is the function, tested: `median(numbers)` sorts and takes the middle.",
+        Turn(tool_calls=[call("delegate_clerk", {"prompt": INVOICE})]),
+        "The paint costs 28 of 39 in all.",
     ]
-    return Agent("lead", instructions="Have code written.", model=MODEL or ScriptedModel(script), agents=[coder])
+    return Agent(
+        "bookkeeper",
+        instructions="Have invoices read by the clerk before you answer.",
+        model=MODEL or ScriptedModel(script),
+        agents=[clerk],
+    )
 
 
 async def main() -> RunResult[str]:
-    async with build_supervisor().stream("I need a median") as stream:
+    async with build_supervisor().stream(f"What does the paint cost? {INVOICE}") as stream:
         async for event in stream:
             margin = "    " * event.depth
             match event:
@@ -65,7 +72,7 @@ async def main() -> RunResult[str]:
                 case events.ScorerFinished():
                     print(f"{margin}[{'x' if event.passed else ' '}] {event.scorer_id}: {event.reason}")
                 case events.DelegationFinished():
-                    print(f"{margin}{event.agent} <- {event.target} ({event.outcome}):\n{event.result}")
+                    print(f"{margin}{event.agent} <- {event.target} ({event.outcome}): {event.result}")
         result = await stream.result()
     print(f"\n{result.outcome}\n\n{result.text}")
     return result

@@ -131,7 +131,9 @@ class MemoryJournal:
         slots = anyio.Semaphore(width) if width is not None and width < len(items) else None
 
         async def carry_out(item: Op[T] | ChildRun[T]) -> T | LimitReached:
-            return await (self.step(item) if isinstance(item, Op) else item.body(self))
+            if isinstance(item, ChildRun):
+                return await item.body(self)
+            return await self.step(item)
 
         async def settle(index: int) -> None:
             try:

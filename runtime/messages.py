@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from .errors import ConfigError
@@ -113,7 +113,7 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
     cls = _KINDS.get(str(data.get("kind")))
     if cls is None:
         raise ConfigError("kind", data.get("kind"), f"a message is one of {', '.join(_KINDS)}")
-    known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+    known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
     if "tool_calls" in known:
         known["tool_calls"] = tuple(ToolCall(c["id"], c["name"], c["arguments"]) for c in known["tool_calls"])
     try:

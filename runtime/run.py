@@ -336,9 +336,8 @@ class Run:
                 "Not carried out: the run ended before this call had a result.", failed=True
             )
             self.messages.append(ToolMessage(call.id, call.name, result.text, result.failed))
-            if not result.failed:
-                text = result.text if result.evidence is None else result.evidence
-                self.evidence.append(Evidence(call.name, call.arguments, text))
+            text = result.text if result.evidence is None else result.evidence
+            self.evidence.append(Evidence(call.name, call.arguments, text, result.failed))
         self.open_calls.clear()
         self.tool_results.clear()
 

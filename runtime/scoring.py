@@ -6,7 +6,6 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
@@ -166,14 +165,15 @@ class FunctionScorer:
             getattr(function, "__call__", None)  # noqa: B004
         )
         self._takes_input = _room_for_two(function)
-        self.id: str = id or getattr(function, "__name__", type(function).__name__)
+        self.id = id or str(getattr(function, "__name__", type(function).__name__))
 
     async def score(self, input: ScorerInput, /) -> Score:
         """Grade by the function."""
         arguments: tuple[Any, ...] = (input.output, input) if self._takes_input else (input.output,)
         if self._is_async:
             return as_score(self.id, await self._function(*arguments))
-        value = await anyio.to_thread.run_sync(partial(self._function, *arguments), abandon_on_cancel=True)
+        # Boxed, because trio lets no coroutine out of a thread.
+        (value,) = await anyio.to_thread.run_sync(lambda: [self._function(*arguments)], abandon_on_cancel=True)
         return as_score(self.id, await value if inspect.isawaitable(value) else value)
 
 
@@ -196,6 +196,8 @@ def as_scorer(scorer: Any) -> Scorer:
         return scorer
     if callable(scorer) and not isinstance(scorer, type):
         return FunctionScorer(scorer)
+    if hasattr(scorer, "generate_score"):
+        raise ConfigError("scorers", scorer, "it is unfinished: give it a score with `.generate_score(function)`")
     raise ConfigError("scorers", scorer, "a scorer has an `id` and an async `score`, or is a plain function")
 
 

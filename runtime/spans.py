@@ -8,16 +8,14 @@ from functools import wraps
 from types import TracebackType
 from typing import ParamSpec, Self
 
-import structlog
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode, Tracer, set_span_in_context
 
 from . import conventions as names
 from .errors import ModelError
+from .log import logger
 from .messages import clean
-
-log = structlog.get_logger("alfine")
 
 P = ParamSpec("P")
 
@@ -31,7 +29,7 @@ def warn_once(code: str, message: str, **values: object) -> None:
     """Log a warning, the same one once a process: faults of tracing come with every span."""
     if code not in _told:
         _told.add(code)
-        log.warning(message, code=code, **values)
+        logger().warning(message, code=code, **values)
 
 
 def guarded(work: Callable[P, None]) -> Callable[P, None]:
@@ -67,8 +65,15 @@ def error_type(error: BaseException) -> str:
 
 
 def cleaned(attributes: Attributes) -> Attributes:
-    """Return attributes that any exporter can encode: one lone surrogate would lose it a whole batch."""
-    return {key: _cleaned(value) for key, value in attributes.items()}
+    """Return attributes that any exporter can encode: one lone surrogate would lose it a whole batch.
+
+    A number that does not fit into 64 bits is left out.
+    """
+    return {key: _cleaned(value) for key, value in attributes.items() if not _is_too_large(value)}
+
+
+def _is_too_large(value: AttributeValue) -> bool:
+    return isinstance(value, int) and value.bit_length() > 63
 
 
 def _cleaned(value: AttributeValue) -> AttributeValue:

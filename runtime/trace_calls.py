@@ -14,7 +14,7 @@ from opentelemetry.trace import SpanKind
 from . import conventions as names
 from .conventions import finish_reason, provider_name
 from .models import ModelSettings
-from .spans import Attributes, SpanBlock, guarded
+from .spans import Attributes, SpanBlock, cleaned, guarded
 from .trace_content import Conversation, as_data, as_json, instruction_items, reply_items, tool_items
 from .trace_evaluation import GradedChat
 
@@ -88,8 +88,6 @@ class ChatSpan(SpanBlock):
     def finish(self, reply: Reply) -> None:
         """Record what came back."""
         scope = self._scope
-        if scope.tracer is None:
-            return
         scope.graded = GradedChat.of(self.span, reply.response_id)
         if not self.recording:
             return
@@ -100,8 +98,9 @@ class ChatSpan(SpanBlock):
             if scope.content.spans:
                 self.set({names.OUTPUT_MESSAGES: self._content[names.OUTPUT_MESSAGES]})
             if scope.content.events:
+                facts = cleaned({**self.describe()[1], **attributes})
                 data = {key: as_data(str(value)) for key, value in self._content.items()}
-                scope.events.emit(names.OPERATION_DETAILS, {**self.describe()[1], **attributes, **data}, None)
+                scope.events.emit(names.OPERATION_DETAILS, {**facts, **data}, None)
 
 
 class ToolSpan(SpanBlock):

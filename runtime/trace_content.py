@@ -10,7 +10,7 @@ from operator import is_
 from typing import Any
 
 from .conventions import finish_reason
-from .json_text import read_json, write_json
+from .json_text import write_json
 from .messages import AssistantMessage, Message, ToolCall, ToolMessage, clean
 from .models import ModelRequest, Reply, ToolDefinition
 from .spans import warn_once
@@ -86,8 +86,8 @@ def as_json(content: Item | Sequence[Item]) -> str:
 
 
 def as_data(text: str) -> Any:
-    """Return content as data, as log events want it."""
-    return read_json(text.encode())
+    """Return content as data, as log events want it. Whole numbers that may not fit into 64 bits become texts."""
+    return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 19 else digits)
 
 
 def message_item(message: Message) -> Item:

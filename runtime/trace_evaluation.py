@@ -24,15 +24,16 @@ _APART = 2_000
 
 @dataclass(frozen=True, slots=True)
 class GradedChat:
-    """The model call whose text is graded."""
+    """The model call whose text is graded. Without a span there is no context, and the response's id has to do."""
 
-    context: Context
+    context: Context | None
     response_id: str | None
 
     @classmethod
     def of(cls, span: Span, response_id: str | None) -> GradedChat:
         """Return what events about the call need, without the span's own weight."""
-        return cls(set_span_in_context(NonRecordingSpan(span.get_span_context())), response_id)
+        context = span.get_span_context()
+        return cls(set_span_in_context(NonRecordingSpan(context)) if context.is_valid else None, response_id)
 
 
 class EvaluationEvents:

@@ -7,7 +7,6 @@ block belongs to one task and holds no `yield`: a span that is current across on
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from opentelemetry import context as otel_context
@@ -25,10 +24,9 @@ from .trace_evaluation import EvaluationEvents, GradedChat, ScorerSpan
 if TYPE_CHECKING:
     from .check import CheckReport
     from .messages import ToolCall
-    from .models import Model, ModelRequest, Reply, ToolDefinition
+    from .models import Model, ModelRequest, ToolDefinition
     from .run import RunResult, RunSpec
     from .scoring import Scorer
-    from .tools import ToolResult
 
 
 class SpanScope:
@@ -46,7 +44,6 @@ class SpanScope:
         self.content = Capture()
         self.parent: Context | None = None
         self.conversation_id: str | None = None
-        self.agent = ""
         self.graded: GradedChat | None = None
         self.step = 0
         self.iterations = 0
@@ -85,6 +82,8 @@ NO_SCOPE = SpanScope()
 
 @cache
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("alfine")
     except PackageNotFoundError:
@@ -98,11 +97,11 @@ class RunSpan(SpanBlock):
         super().__init__(scope.tracer, describe_errors=scope.content.spans)
         self._scope = scope
         self._spec = spec
-        scope.agent = spec.agent
         scope.conversation_id = spec.conversation_id or scope.conversation_id
 
     def parent(self) -> Context:
-        context = self._scope.parent or otel_context.get_current()
+        # An empty context is a parent too: asked for outside of every span, the run begins a trace of its own.
+        context = otel_context.get_current() if self._scope.parent is None else self._scope.parent
         if (tool := ToolSpan.around(context)) is not None:
             tool.has_run = True
         return context

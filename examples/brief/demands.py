@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from .layout import Brief, Quote, Section, count_words, headings, quotes, same_heading
 from .notes import Notes
@@ -22,8 +21,6 @@ SUMMARY = "Summary"
 class Demand:
     """One criterion that is understood."""
 
-    needs_reading: ClassVar[bool] = False
-
     def missing(self, text: str, names: Sequence[str]) -> str | None:
         """Return what a brief of the documents `names` lacks; None when the criterion is met."""
         raise NotImplementedError
@@ -31,9 +28,9 @@ class Demand:
     def mend(self, brief: Brief, notes: Notes) -> None:
         """Change the brief so that the criterion is met, if the notes allow it."""
 
-    def term(self) -> str | None:
-        """Return what to search the documents for, if that helps."""
-        return None
+    def terms(self) -> Sequence[str]:
+        """Return what to search the documents for."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +50,8 @@ class HasSection(Demand):
             place = brief.sections.index(sources) if sources else len(brief.sections)
             brief.sections.insert(place, Section(self.heading, _section_blocks(self.heading, brief, notes)))
 
-    def term(self) -> str | None:
-        known = any(same_heading(self.heading, own) for own in (SUMMARY, KEY_POINTS, SOURCES))
-        return None if known else "?" if "question" in self.heading.casefold() else self.heading
+    def terms(self) -> Sequence[str]:
+        return _terms(self.heading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +70,8 @@ class Mentions(Demand):
         else:
             _ensure(brief, SUMMARY).blocks.append(f"The documents do not mention “{self.word}”.")
 
-    def term(self) -> str | None:
-        return self.word
+    def terms(self) -> Sequence[str]:
+        return (self.word,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,18 +213,23 @@ def _ensure(brief: Brief, heading: str) -> Section:
     return section
 
 
+def _terms(heading: str) -> list[str]:
+    """Return what to look for to fill a section: its words, without their endings ("Risks" finds "risky" too)."""
+    if any(same_heading(heading, own) for own in (SUMMARY, KEY_POINTS, SOURCES)):
+        return []
+    if "question" in heading.casefold():
+        return ["?"]
+    return [word if len(word) < 5 else word[: max(4, len(word) - 2)] for word in re.findall(r"\w{4,}", heading)]
+
+
 def _section_blocks(heading: str, brief: Brief, notes: Notes) -> list[str]:
     if same_heading(heading, SOURCES):
         return [f"- {name}" for name in notes.names]
+    terms = [term.casefold() for term in _terms(heading)]
     used = {quote.text for quote in quotes(str(brief))}
-    fresh = [quote for quote in notes.quotes() if quote.text not in used]
-    if "question" in heading.casefold():
-        asked = [str(quote) for quote in fresh if quote.text.endswith(("?", "？"))]  # noqa: RUF001
-        return asked[:2] or ["The documents ask no question in so many words."]
-    # A word of the heading, without its ending: "Risks" finds "risk" and "risky".
-    stems = [word[: max(4, len(word) - 2)].casefold() for word in re.findall(r"\w{4,}", heading)]
-    about = [str(quote) for quote in fresh if any(stem in quote.text.casefold() for stem in stems)]
-    return about[:2] or [f"The documents say nothing about {heading.lower()} in so many words."]
+    found = [quote for quote in notes.quotes() if any(term in quote.text.casefold() for term in terms)]
+    fresh = [str(quote) for quote in found if quote.text not in used]
+    return fresh[:2] or ["The documents say nothing that belongs here."]
 
 
 def _quote_until(brief: Brief, notes: Notes, enough: Callable[[], bool]) -> None:

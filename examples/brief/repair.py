@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from .demands import AtMostWords, Demand
-from .layout import Brief, Quote, count_words, quotes
+from .demands import KEY_POINTS, AtMostWords, Demand
+from .layout import Brief, Quote, Section, count_words, quotes, same_heading
 from .notes import Notes
 from .sentences import clip
 
@@ -16,47 +16,48 @@ SHORTER = (16, 8, 4)
 
 def repair(brief: Brief, notes: Notes, demands: Sequence[Demand]) -> Brief:
     """Return the brief, mended to meet as many of the demands as the notes allow."""
-    brief = copy.deepcopy(brief)
+    brief, notes = copy.deepcopy(brief), copy.deepcopy(notes)
+    limits = [demand.count for demand in demands if isinstance(demand, AtMostWords)]
     for _ in range(ROUNDS):
         for demand in demands:
             if demand.missing(str(brief), notes.names):
                 demand.mend(brief, notes)
-        limits = [demand.count for demand in demands if isinstance(demand, AtMostWords)]
         if limits:
-            others = [demand for demand in demands if not isinstance(demand, AtMostWords)]
-            brief = trim(brief, min(limits), others, notes.names)
+            _Trimmer(brief, min(limits), demands, notes.names).trim()
         if not any(demand.missing(str(brief), notes.names) for demand in demands):
             break
     return brief
 
 
-def trim(brief: Brief, words: int, keep: Sequence[Demand], names: Sequence[str]) -> Brief:
-    """Return the brief, cut to a number of words as far as this breaks none of the demands in `keep`."""
-    met = [demand for demand in keep if demand.missing(str(brief), names) is None]
-    for shorter in _cuts(copy.deepcopy(brief)):
-        if count_words(str(brief)) <= words:
-            break
-        if all(demand.missing(str(shorter.brief), names) is None for demand in met):
-            brief = copy.deepcopy(shorter.brief)
-        else:
-            shorter.undo()
-    return brief
+class _Trimmer:
+    """Cuts a brief to a number of words, as far as this breaks no demand that is met."""
+
+    def __init__(self, brief: Brief, words: int, demands: Sequence[Demand], names: Sequence[str]) -> None:
+        self._brief = brief
+        self._words = words
+        self._names = names
+        self._met = [demand for demand in demands if demand.missing(str(brief), names) is None]
+
+    def trim(self) -> None:
+        # Key points are the most; what stands last weighs least. Every section keeps something.
+        ordered = sorted(self._brief.sections, key=lambda section: not same_heading(section.heading, KEY_POINTS))
+        for section in ordered:
+            for place in reversed(range(1, len(section.blocks))):
+                self._try(section, place, None)
+        for words in SHORTER:
+            for section in ordered:
+                for place in reversed(range(len(section.blocks))):
+                    self._try(section, place, _shortened(section.blocks[place], words))
+
+    def _try(self, section: Section, place: int, block: str | None) -> None:
+        if count_words(str(self._brief)) <= self._words:
+            return
+        before = list(section.blocks)
+        section.blocks[place : place + 1] = [] if block is None else [block]
+        if any(demand.missing(str(self._brief), self._names) for demand in self._met):
+            section.blocks = before
 
 
-class _Cut:
-    """One block that is left out or shortened, for now."""
-
-    def __init__(self, brief: Brief, section: int, block: int, replacement: str | None) -> None:
-        self.brief = brief
-        self._blocks = brief.sections[section].blocks
-        self._place = block
-        self._old = self._blocks[block]
-        if replacement is None:
-            del self._blocks[block]
-        else:
-            self._blocks[block] = replacement
-
-    def undo(self) -> None:
-        if len(self._blocks) > self._place and self._blocks[self._place] != self._old:
-            self._blocks[self._place] = self._old
-"""placeholder"""
+def _shortened(block: str, words: int) -> str:
+    quoted = quotes(block)
+    return str(Quote(clip(quoted[0].text, words), quoted[0].document)) if quoted else clip(block, words)

@@ -50,7 +50,6 @@ class Blocked:
 @pytest.fixture
 def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocked]:
     made = Blocked()
-    monkeypatch.setattr("alfine.agents.tool.TOOL_THREADS", made.threads)
     monkeypatch.setattr("alfine.agents.threads.TOOL_THREADS", made.threads)
     yield made
     made.go.set()

@@ -320,6 +320,13 @@ async def test_the_parent_is_what_was_current_when_the_run_was_asked_for(traces:
     assert traces.children(traces.span("driven here")) == []
 
 
+async def test_a_run_that_was_asked_for_outside_of_every_span_is_a_trace_of_its_own(traces: Traces) -> None:
+    scope = SpanScope.capture()
+    with trace.get_tracer("user").start_as_current_span("driven here"):
+        await run_loop(make_run(ScriptedModel(["a"]), scope))
+    assert traces.span("invoke_agent supervisor").parent is None
+
+
 async def test_users_spans_hang_under_the_call_that_they_are_made_in(traces: Traces) -> None:
     tracer = trace.get_tracer("user")
 

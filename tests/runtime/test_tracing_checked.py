@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from alfine.runtime.errors import ModelError
 from alfine.runtime.limits import Budget, UsageLimits
 from alfine.runtime.loop import run_loop
 from alfine.runtime.messages import UserMessage
-from alfine.runtime.models import ModelRequest
+from alfine.runtime.models import ModelRequest, ModelSettings
 from alfine.runtime.run import StepDecision
 from alfine.runtime.scoring import Score, ScorerInput, Verdict
 from alfine.runtime.tools import CallContext, ToolResult
@@ -50,6 +51,11 @@ def checked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             problems = check_trace.check(dump, loop="alfine.", content=content)
             bad = [str(p) for p in problems if p.level != "INFO"]
             assert not bad, "\n".join([*bad, check_trace.tree(dump)])
+            operations = Counter(s["attributes"].get("gen_ai.operation.name") for s in dump["spans"])
+            events = Counter(r["event_name"] for r in dump["logs"])
+            assert events["gen_ai.evaluation.result"] == operations["evaluation"]
+            whole = sum("gen_ai.output.messages" in s["attributes"] for s in dump["spans"] if s["kind"] == "CLIENT")
+            assert events["gen_ai.client.inference.operation.details"] == whole
             return sorted(s["name"] for s in dump["spans"])
 
         yield check
@@ -206,6 +212,12 @@ async def test_a_budget_that_ends_the_run_before_a_call(checked: Checked) -> Non
     budget = Budget(UsageLimits(requests=1))
     assert (await run_it(ScriptedModel(["a"]), check=rubric(FAILED), budget=budget)).outcome == "budget"
     checked()
+
+
+async def test_numbers_that_no_exporter_can_encode(checked: Checked) -> None:
+    turn = Turn(tool_calls=[call("ghost", {"n": 10**30})])
+    await run_it(ScriptedModel([turn, "Done"]), settings=ModelSettings(seed=2**64))
+    assert checked().count("chat scripted") == 2
 
 
 async def test_text_that_is_no_unicode(checked: Checked) -> None:

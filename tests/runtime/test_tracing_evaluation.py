@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.trace import StatusCode, format_span_id
 from traces import (
@@ -154,3 +155,14 @@ async def test_a_scorer_that_is_cut_by_the_time_limit_gave_no_score(traces: Trac
     span = traces.span("evaluation slow")
     assert span.status.status_code is StatusCode.ERROR
     assert attributes_of(span)["error.type"] == said(traces.events[0])["error.type"] == "cancelled"
+
+
+async def test_without_spans_the_responses_id_says_what_was_graded(
+    traces: Traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    await run_it(ScriptedModel(["a"]), check=TaskComplete([Rubric([PASSED])]))
+    assert not traces.spans
+    assert [said(event)["gen_ai.evaluation.name"] for event in traces.events] == ["analysis", "sources", "rubric"]
+    assert {said(event)["gen_ai.response.id"] for event in traces.events} == {"scripted-1"}
+    assert not [key for event in traces.events for key in said(event) if key.endswith("span_id")]

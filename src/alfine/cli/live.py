@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
-from alfine.runtime.events import Event, StepStarted
+from alfine.runtime.events import Event
 from alfine.runtime.limits import Usage, UsageLimits
 from alfine.runtime.run import RunResult
 
 from .plain import outcome_words, usage_words
-from .render import TEXT_SHOWN, ledger_table, show_item, status_line
-from .state import Item, NoteItem, TextItem, ViewState
+from .render import TEXT_SHOWN, is_step, ledger_table, show_item, status_line
+from .state import TextItem, ViewState
 from .text import one_line, safe
 
 WORD_WRAPPED = 20_000
@@ -57,7 +58,7 @@ class LiveView:
         self._print_done()
         self._live.refresh()
 
-    def finish(self, result: RunResult[object]) -> None:
+    def finish(self, result: RunResult[Any]) -> None:
         """Print how the run ended: the answer, the ledger, outcome and usage. The view has been left before."""
         console = self._console
         if result.text and not self._shows_whole(result):
@@ -74,7 +75,7 @@ class LiveView:
         root = self._state.root
         room = max(console.height - 2, 1)
         if root is not None:
-            items = [item for item in root.items[self._printed :] if not _is_step(item)]
+            items = [item for item in root.items[self._printed :] if not is_step(item)]
             each = max(room // max(len(items), 1), 1)
             for item in items[:room]:
                 for line in _clipped(console.render_lines(show_item(item, root), options, pad=False), each):
@@ -86,14 +87,17 @@ class LiveView:
         root = self._state.root
         if root is None:
             return
-        if self._printed == 0 and root.items and root.started is not None:
-            task = Text("task ", "bold cyan", overflow="fold")
-            self._console.print(task.append(one_line(root.started.input, 500)))
+        first = self._printed
         while self._printed < len(root.items) and (also_open or root.items[self._printed].done):
-            self._console.print(show_item(root.items[self._printed], root))
             self._printed += 1
+        shown = [show_item(item, root) for item in root.items[first : self._printed]]
+        if shown and first == 0 and root.started is not None:
+            task = Text("task ", "bold cyan", overflow="fold")
+            shown.insert(0, task.append(one_line(root.started.input, 500)))
+        if shown:
+            self._console.print(Group(*shown))
 
-    def _shows_whole(self, result: RunResult[object]) -> bool:
+    def _shows_whole(self, result: RunResult[Any]) -> bool:
         """Whether the log has just shown the answer, whole and not as a draft."""
         root = self._state.root
         texts = [i for i in root.items if isinstance(i, TextItem) and not i.reasoning] if root is not None else []
@@ -105,10 +109,6 @@ class LiveView:
             and len(result.text) <= TEXT_SHOWN
             and "".join(last.pieces) == result.text
         )
-
-
-def _is_step(item: Item) -> bool:
-    return isinstance(item, NoteItem) and isinstance(item.event, StepStarted)
 
 
 def _clipped(lines: Sequence[list[Segment]], most: int) -> Sequence[list[Segment]]:

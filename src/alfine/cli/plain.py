@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from alfine.runtime.events import (
     ApprovalRequested,
@@ -152,7 +153,7 @@ def feedback_lines(event: FeedbackInjected, most: int = 30) -> list[str]:
     return [*(f"feedback | {one_line(line, 1000)}".rstrip() for line in lines[:most]), *rest]
 
 
-def summary_lines(result: RunResult[object]) -> list[str]:
+def summary_lines(result: RunResult[Any]) -> list[str]:
     """Return how a run ended: the answer, the ledger, outcome and usage."""
     lines = ["", "answer:", *safe(result.text).split("\n"), ""] if result.text else [""]
     lines += ledger_lines(result.ledger)
@@ -168,11 +169,13 @@ def ledger_lines(ledger: Ledger) -> list[str]:
     for row in ledger.rows:
         marks = "".join(f"{MARKS[h]:<{width}}" for h in row.history)
         optional = "" if row.required else " (optional)"
-        lines.append(f"{marks} {one_line(row.scorer_id, 40)}: {one_line(row.description)}{optional}")
+        name = one_line(row.scorer_id, 40)
+        words = name if row.criterion_id is None else f"{name}: {one_line(row.description)}{optional}"
+        lines.append(f"{marks} {words}")
     return [*lines, ""]
 
 
-def outcome_words(result: RunResult[object]) -> str:
+def outcome_words(result: RunResult[Any]) -> str:
     """Return the outcome, how much work it took, and the error if there was one."""
     steps, checks = len(result.steps), len(result.checks)
     words = f"{result.outcome} after {counted(steps, 'step')}"

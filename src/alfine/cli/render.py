@@ -79,18 +79,20 @@ def _call_end(item: CallItem) -> Text | None:
         text.append("rejected ", "red")
     if finished is not None and finished.cut_off:
         text.append("cut off ", "yellow")
-    return text.append(one_line(returned.text), "dim")
+    told = item.child is not None and item.child.finished is not None and item.child.finished.text == returned.text
+    return text.append("answered" if told else one_line(returned.text), "dim")
 
 
 def _sub_run(run: RunState, *, whole: bool) -> RenderableType:
     items = run.items if whole else run.items[-OPEN_ITEMS_SHOWN:]
-    shown = [show_item(item, run) for item in items if not _is_step(item)]
+    shown = [show_item(item, run) for item in items if not is_step(item)]
     if run.finished is not None and run.finished.outcome != "complete":
         shown.append(Text(f"{one_line(run.agent, 40)} ended as {run.finished.outcome}", "yellow", overflow="fold"))
     return Group(*shown)
 
 
-def _is_step(item: Item) -> bool:
+def is_step(item: Item) -> bool:
+    """Whether the item is only the start of a step."""
     return isinstance(item, NoteItem) and isinstance(item.event, StepStarted)
 
 

@@ -227,4 +227,3 @@ def _add_verdict(run: RunState, event: CriterionJudged | ScorerFinished | CheckF
         check.scores.append(event)
     else:
         check.finished, check.done = event, True
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
@@ -25,7 +25,7 @@ REFRESH_SECONDS = 0.1
 
 
 async def watch(
-    stream: RunStream[T], console: Console | None = None, *, plain: bool | None = None, file: TextIO | None = None
+    stream: RunStream[T], console: Console | None = None, *, plain: bool | None = None, file: IO[str] | None = None
 ) -> RunResult[T]:
     """Show a run until it ends, and how it ended; called inside the stream's block.
 
@@ -49,7 +49,7 @@ async def watch(
     return await _watch_live(stream, console)
 
 
-async def write_json(stream: RunStream[T], file: TextIO) -> RunResult[T]:
+async def write_json(stream: RunStream[T], file: IO[str]) -> RunResult[T]:
     """Write each event as one line of JSON; return the result, whatever the outcome."""
     async for event in stream:
         file.write(event.to_json() + "\n")
@@ -57,7 +57,7 @@ async def write_json(stream: RunStream[T], file: TextIO) -> RunResult[T]:
     return await _result(stream)
 
 
-async def _watch_plain(stream: RunStream[T], file: TextIO) -> RunResult[T]:
+async def _watch_plain(stream: RunStream[T], file: IO[str]) -> RunResult[T]:
     lines = PlainLines()
     async for event in stream:
         _write(file, lines.lines(event))
@@ -104,7 +104,7 @@ def _budget(stream: RunStream[Any]) -> Budget:
     return stream._run.spec.budget
 
 
-def _write(file: TextIO, lines: list[str]) -> None:
+def _write(file: IO[str], lines: list[str]) -> None:
     if lines:
         file.write("\n".join(lines) + "\n")
         file.flush()
