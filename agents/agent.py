@@ -24,7 +24,7 @@ from ..runtime.limits import Budget, UsageLimits
 from ..runtime.loop import run_loop
 from ..runtime.messages import Message, UserMessage, as_messages, clean, drop_foreign_calls
 from ..runtime.models import Model, ModelSettings
-from ..runtime.providers import resolve_model
+from ..runtime.models.providers import resolve_model
 from ..runtime.run import Instructions, OnStep, Run, RunResult, RunSpec
 from ..runtime.scoring import NOTHING
 from ..runtime.tools import RunContext, Tool

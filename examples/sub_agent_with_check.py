@@ -38,7 +38,9 @@ def adds_up(output: str) -> Score:
     except ValidationError as error:
         return Score(0, reason=f"It is not the JSON that was asked for: {error.errors()[0]['msg']}.")
     found = sum(invoice.items.values())
-    return Score(float(found == invoice.total), reason=f"The items add up to {found:g}, the total is {invoice.total:g}.")
+    return Score(
+        float(found == invoice.total), reason=f"The items add up to {found:g}, the total is {invoice.total:g}."
+    )
 
 
 def build_supervisor() -> Agent[str]:

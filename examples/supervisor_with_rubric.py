@@ -41,7 +41,9 @@ def build_supervisor() -> Agent[str]:
     mended = f"{draft} Source: city survey, table 4.\n\n## Recommendations\nBuild covered parking at stations."
     script = [
         Turn(tool_calls=[call("delegate_research", {"prompt": "Where do bicycle trips end?"})]),
-        Turn(tool_calls=[call("delegate_writer", {"prompt": "Put into prose: 31 % of bicycle trips end at a station."})]),
+        Turn(
+            tool_calls=[call("delegate_writer", {"prompt": "Put into prose: 31 % of bicycle trips end at a station."})]
+        ),
         draft,
         mended,
     ]

@@ -36,8 +36,8 @@ from .models import (
     ToolCallPart,
     ToolDefinition,
 )
-from .openai_chat import OpenAIChatModel
-from .providers import register_provider, resolve_model
+from .models.openai_chat import OpenAIChatModel
+from .models.providers import register_provider, resolve_model
 from .run import RunResult, StepDecision, StepInfo, StepRecord
 from .scoring import Evidence, FunctionScorer, Score, Scorer, ScorerInput, Verdict
 from .tools import RunContext, ToolResult

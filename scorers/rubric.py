@@ -89,7 +89,7 @@ def create_rubric_scorer(
     Raises:
         ConfigError: an argument is not allowed, or the judge's key is missing.
     """
-    from ..runtime.providers import resolve_model
+    from ..runtime.models.providers import resolve_model
 
     if not isinstance(id, str) or not id.strip():
         raise ConfigError("id", id, "a text that names the scorer")

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 from alfine import AlfineError, Model, OpenAIChatModel, RunResult, resolve_model
-from alfine.cli.faults import COMPLETE, ERROR, INTERRUPTED, NOT_COMPLETE, USAGE, UsageFault
+from alfine.cli.faults import CLOSED_PIPE, COMPLETE, ERROR, INTERRUPTED, NOT_COMPLETE, USAGE, UsageFault
 from alfine.cli.options import read_rubric
 from alfine.cli.otlp import setup_otlp
 from alfine.cli.trace_tree import print_trace_tree, record_spans
@@ -49,6 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _show(documents, rubric, options)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the interpreter's last flush
+        return CLOSED_PIPE
     except AlfineError as error:
         return _tell(str(error), ERROR)
 

@@ -16,6 +16,7 @@ from .sentences import mentions
 KEY_POINTS = "Key points"
 SOURCES = "Sources"
 SUMMARY = "Summary"
+NOTHING = "The documents say nothing that belongs here."
 
 
 class Demand:
@@ -228,8 +229,10 @@ def _section_blocks(heading: str, brief: Brief, notes: Notes) -> list[str]:
     terms = [term.casefold() for term in _terms(heading)]
     used = {quote.text for quote in quotes(str(brief))}
     found = [quote for quote in notes.quotes() if any(term in quote.text.casefold() for term in terms)]
+    if terms == ["?"]:
+        found = [quote for quote in notes.quotes() if quote.text.endswith(("?", "？"))]  # noqa: RUF001
     fresh = [str(quote) for quote in found if quote.text not in used]
-    return fresh[:2] or ["The documents say nothing that belongs here."]
+    return fresh[:2] or [NOTHING]
 
 
 def _quote_until(brief: Brief, notes: Notes, enough: Callable[[], bool]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from alfine import Criterion, FunctionScorer, Model, Score, TaskComplete, Verdict, create_rubric_scorer
-from alfine.scorers import grade
+from alfine import FunctionScorer, Model, Score, TaskComplete, Verdict, create_rubric_scorer
+from alfine.scorers import grade, parse_rubric
 
 from .demands import KEY_POINTS, SOURCES, SUMMARY
 from .documents import Documents
@@ -88,5 +88,5 @@ def _problem(quote: Quote, documents: Documents) -> str | None:
 
 def _score(findings: dict[str, tuple[bool, str]]) -> Score:
     """Return the score that says of each criterion whether it is met, and what was found."""
-    verdicts = [Verdict(words, words, True, met, found) for words, (met, found) in findings.items()]
-    return grade([Criterion(words, id=words) for words in findings], verdicts)
+    criteria = parse_rubric(list(findings))
+    return grade(criteria, [Verdict(c.id, c.description, True, *findings[c.description]) for c in criteria])

@@ -26,7 +26,8 @@ def sentences(text: str) -> list[str]:
     fragments: list[str] = []
     for paragraph in _paragraphs(text):
         is_heading = paragraph.startswith("#")
-        plain = _STARTS_ALONE.sub("", paragraph, count=1) if not paragraph.startswith("|") else ""
+        marker = _STARTS_ALONE.match(paragraph)
+        plain = "" if paragraph.startswith("|") else paragraph[marker.end() if marker else 0 :]
         for piece in _END.split(plain):
             sentence = clip(piece)
             if not _WORD.search(sentence):

@@ -16,8 +16,9 @@ FIND = "Find: "
 PAGES = 3
 MOST_NOTES = 48
 AROUND = 80
+QUESTION_MARKS = "?？"  # noqa: RUF001
 
-_COMMON = frozenset("about after brief busy document documents every other reader should their there these what".split())
+_COMMON = frozenset("about after brief document documents every other reader should their there these write".split())
 
 ToolResult = tuple[str, Mapping[str, Any], str]
 
@@ -81,8 +82,10 @@ def _rank(sentence: str, keywords: Sequence[str]) -> tuple[int, int]:
 
 def _about(text: str, query: str) -> list[str]:
     """Return the sentence with the query, or what stands around it where it is in none."""
-    found = [sentence for sentence in sentences(text) if query.casefold() in sentence.casefold()]
-    if found:
+    said = sentences(text)
+    if query in QUESTION_MARKS:
+        return [sentence for sentence in said if sentence.endswith(tuple(QUESTION_MARKS))]
+    if found := [sentence for sentence in said if query.casefold() in sentence.casefold()]:
         return found[:1]
     plain = " ".join(text.split())
     place = re.search(re.escape(query), plain, re.IGNORECASE)

@@ -9,7 +9,7 @@ from judging import given
 
 from alfine.runtime.models import ModelSettings
 from alfine.runtime.scoring import Evidence, ScorerInput
-from alfine.runtime.wire import is_strict
+from alfine.runtime.models.wire import is_strict
 from alfine.scorers.criteria import parse_rubric
 from alfine.scorers.question import SHOWN_CHARACTERS, judge_question, verdict_schema
 

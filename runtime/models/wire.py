@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from operator import is_
 from typing import Any
 
+from ..errors import ConfigError
+from ..json_text import is_json_object, write_json
+from ..messages import AssistantMessage, Message, ToolCall, ToolMessage, clean
 from .endpoints import Renames
-from .errors import ConfigError
-from .json_text import is_json_object, write_json
-from .messages import AssistantMessage, Message, ToolCall, ToolMessage, clean
-from .models import ModelRequest, ModelSettings, OutputSchema, ToolDefinition
+from .protocol import ModelRequest, ModelSettings, OutputSchema, ToolDefinition
 
 _MEMO = "chat_completions"
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_.-]")

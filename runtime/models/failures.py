@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..errors import ModelError
 from .endpoints import Endpoint
-from .errors import ModelError
 
 _PASSING = ("overload", "rate_limit", "ratelimit", "too_many_requests", "unavailable", "server_error", "internal_error")
 _LONGEST = 1000

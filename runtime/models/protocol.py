@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from .errors import ConfigError
-from .limits import Usage
-from .messages import Message, ToolCall
+from ..errors import ConfigError
+from ..limits import Usage
+from ..messages import Message, ToolCall
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "error"]
 

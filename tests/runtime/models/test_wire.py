@@ -8,7 +8,7 @@ import pytest
 from alfine.runtime.errors import ConfigError
 from alfine.runtime.messages import AssistantMessage, FeedbackMessage, Message, ToolCall, ToolMessage, UserMessage
 from alfine.runtime.models import ModelRequest, ModelSettings, OutputSchema, ToolDefinition
-from alfine.runtime.wire import WireMemo, is_strict, message_body, request_body
+from alfine.runtime.models.wire import WireMemo, is_strict, message_body, request_body
 
 ADD = ToolDefinition("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from alfine.runtime.limits import Usage
 from alfine.runtime.messages import ToolCall
 from alfine.runtime.models import Part, ReasoningPart, Reply, TextPart, ToolCallPart
-from alfine.runtime.reply import ReplyBuilder, read_usage
+from alfine.runtime.models.reply import ReplyBuilder, read_usage
 
 
 def build(frames: Sequence[Mapping[str, Any]], used_ids: Sequence[str] = ()) -> tuple[list[Part], Reply]:

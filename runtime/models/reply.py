@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from .json_text import is_json_object, write_json
-from .limits import Usage
-from .messages import ToolCall, clean
-from .models import FinishReason, Part, ReasoningPart, Reply, TextPart, ToolCallPart
+from ..json_text import is_json_object, write_json
+from ..limits import Usage
+from ..messages import ToolCall, clean
+from .protocol import FinishReason, Part, ReasoningPart, Reply, TextPart, ToolCallPart
 
 _FINISH: dict[str, FinishReason] = {
     "length": "length",

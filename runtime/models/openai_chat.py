@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, cast
 
 import anyio
 
+from ..errors import ConfigError, ModelError
 from .clients import close_client, open_client
 from .endpoints import PROVIDERS, Endpoint, find_endpoint
-from .errors import ConfigError, ModelError
 from .failures import Failures
-from .models import ModelRequest, ModelSettings, Part
+from .protocol import ModelRequest, ModelSettings, Part
 from .reply import ReplyBuilder
 from .stream_reader import StreamReader
 from .wire import WireMemo, request_body

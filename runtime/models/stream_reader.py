@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from pydantic_core import from_json
 
+from ..json_text import read_json
 from .failures import Failures
-from .json_text import read_json
-from .models import Part
+from .protocol import Part
 from .reply import ReplyBuilder
 from .sse import Event, EventSplitter
 

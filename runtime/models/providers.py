@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..errors import ConfigError
 from .endpoints import PROVIDERS, register_provider
-from .errors import ConfigError
-from .models import Model
 from .openai_chat import OpenAIChatModel
+from .protocol import Model
 
 __all__ = ["register_provider", "resolve_model"]
 

@@ -14,13 +14,12 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from openai import AsyncOpenAI
 
-from alfine.runtime import openai_chat
-from alfine.runtime.clients import open_client
 from alfine.runtime.errors import ModelError
 from alfine.runtime.limits import Usage
 from alfine.runtime.messages import ToolCall, UserMessage
-from alfine.runtime.models import ModelRequest, ModelSettings, Part, Reply, TextPart
-from alfine.runtime.openai_chat import OpenAIChatModel
+from alfine.runtime.models import ModelRequest, ModelSettings, Part, Reply, TextPart, openai_chat
+from alfine.runtime.models.clients import open_client
+from alfine.runtime.models.openai_chat import OpenAIChatModel
 from alfine.testing import (
     FakeOpenAI,
     Gate,
@@ -352,7 +351,7 @@ async def test_other_providers_learn_nothing_of_an_openai_account(monkeypatch: p
 
 
 def test_importing_the_model_does_not_import_the_client() -> None:
-    code = "import sys, alfine.runtime.providers; sys.exit('openai' in sys.modules or 'httpx2' in sys.modules)"
+    code = "import sys, alfine.runtime.models.providers; sys.exit('openai' in sys.modules or 'httpx2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alfine.runtime.sse import Event, EventSplitter
+from alfine.runtime.models.sse import Event, EventSplitter
 
 
 def split(*chunks: bytes) -> list[Event]:

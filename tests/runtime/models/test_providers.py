@@ -4,11 +4,11 @@ from collections.abc import AsyncGenerator, Iterator
 
 import pytest
 
-from alfine.runtime.endpoints import PROVIDERS, find_endpoint
 from alfine.runtime.errors import ConfigError
 from alfine.runtime.models import Model, ModelRequest, Part, TextPart
-from alfine.runtime.openai_chat import OpenAIChatModel
-from alfine.runtime.providers import register_provider, resolve_model
+from alfine.runtime.models.endpoints import PROVIDERS, find_endpoint
+from alfine.runtime.models.openai_chat import OpenAIChatModel
+from alfine.runtime.models.providers import register_provider, resolve_model
 
 
 @pytest.fixture(autouse=True)
