@@ -52,7 +52,7 @@ def build_supervisor() -> Agent[str]:
         is_task_complete=TaskComplete([adds_up]),
         max_steps=5,
     )
-    script = [
+    script: list[Turn | str] = [
         Turn(tool_calls=[call("delegate_clerk", {"prompt": INVOICE})]),
         "The paint costs 28 of 39 in all.",
     ]

@@ -39,7 +39,7 @@ def build_supervisor() -> Agent[str]:
     )
     draft = "## Analysis\nAlmost a third of bicycle trips, 31 %, end at a station."
     mended = f"{draft} Source: city survey, table 4.\n\n## Recommendations\nBuild covered parking at stations."
-    script = [
+    script: list[Turn | str] = [
         Turn(tool_calls=[call("delegate_research", {"prompt": "Where do bicycle trips end?"})]),
         Turn(
             tool_calls=[call("delegate_writer", {"prompt": "Put into prose: 31 % of bicycle trips end at a station."})]

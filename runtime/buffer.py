@@ -49,7 +49,8 @@ class EventBuffer:
     async def take(self) -> deque[Event]:
         """Wait for events and take all that are there; an empty answer means that no more will come."""
         while not self._waiting and not self._closed:
-            self._readable = anyio.Event()
+            if self._readable is None:
+                self._readable = anyio.Event()
             await self._readable.wait()
         taken, self._waiting = self._waiting, deque()
         self._wake_writers()

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from .run import RunResult
 
 
+def text_of(error: BaseException) -> str:
+    """Return the exception's text. One that cannot tell its own must not cost a run its end."""
+    try:
+        return str(error)
+    except Exception:
+        return "(no text)"
+
+
 class AlfineError(Exception):
     """The root of every exception that this package raises on purpose."""
 

@@ -16,7 +16,7 @@ def write_feedback(report: CheckReport) -> str:
     no times, so that a replay and a prompt cache see the same text.
     """
     parts = [f"[Completion check {report.iteration}] The task is not complete yet. {_demand(report)}"]
-    for result in sorted(report.scorers, key=lambda r: r.passed):
+    for result in sorted(report.scorers, key=lambda r: (r.passed, r.errored)):
         if result.score is None:
             parts.append(f"{result.scorer_id}: could not be graded this time.")
             continue
@@ -42,4 +42,8 @@ def _demand(report: CheckReport) -> str:
 
 
 def _line(head: str, rows: tuple[LedgerRow, ...]) -> str:
-    return f"{head}: {'; '.join(row.description for row in rows)}" if rows else ""
+    return f"{head}: {'; '.join(_name(row) for row in rows)}" if rows else ""
+
+
+def _name(row: LedgerRow) -> str:
+    return row.description if row.required else f"{row.description} (optional)"

@@ -36,8 +36,9 @@ class LedgerRow:
     @property
     def before(self) -> bool | None:
         """The verdict before the last one."""
-        known = [h for h in self.history if h is not None]
-        return known[-2] if len(known) > 1 else None
+        known = (h for h in reversed(self.history) if h is not None)
+        next(known, None)
+        return next(known, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class StallWatch:
 
     The run has stalled when for `after` checks in a row the same set of criteria failed, no scorer's value rose, and no
     tool was called with new arguments in between. Wording is not compared: a model that words the same failure anew
-    each time would never be caught.
+    each time would never be caught. A scorer that gave no verdict stands where it stood.
     """
 
     def __init__(self, after: int | None) -> None:
@@ -134,7 +135,7 @@ class StallWatch:
         self._calls: set[tuple[str, str]] = set()
         self._new_call = False
         self._row = 0
-        self._failing: frozenset[tuple[int, str | None]] = frozenset()
+        self._failing: set[tuple[int, str | None]] = set()
         self._values: dict[int, float] = {}
 
     def saw(self, calls: Iterable[ToolCall]) -> None:
@@ -148,24 +149,26 @@ class StallWatch:
                 self._new_call = True
 
     def stalled(self, report: CheckReport) -> bool:
-        """Take in a failed check and return whether the run has stalled with it."""
+        """Take in a check and return whether the run has stalled with it. A pass begins the count anew."""
         if self._after is None:
             return False
-        failing: set[tuple[int, str | None]] = set()
-        values: dict[int, float] = {}
+        failing, rose = set(self._failing), False
         for result in report.scorers:
+            if result.score is None:
+                continue
+            value = result.score.value
+            rose = rose or value > self._values.get(result.position, value)
+            self._values[result.position] = value
+            failing = {key for key in failing if key[0] != result.position}
             failing.update(key for key, _, satisfied in _entries(result) if not satisfied)
-            if result.score is not None:
-                values[result.position] = result.score.value
-        rose = any(value > self._values.get(position, value) for position, value in values.items())
         same = self._row > 0 and failing == self._failing and not rose and not self._new_call
-        self._row = self._row + 1 if same else 1
-        self._failing, self._values, self._new_call = frozenset(failing), values, False
+        self._row = 0 if report.passed else self._row + 1 if same else 1
+        self._failing, self._new_call = failing, False
         return self._row >= self._after
 
 
 def _canonical(arguments: str) -> str:
     try:
         return json.dumps(json.loads(arguments), sort_keys=True)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments

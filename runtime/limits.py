@@ -52,6 +52,14 @@ class Price:
     output: float
     cached: float | None = None
 
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value is None and f.name == "cached":
+                continue
+            if not _is_amount(value):
+                raise ConfigError(f"price.{f.name}", value, "a finite number that is not negative")
+
     def of(self, usage: Usage) -> float:
         """Return the cost of `usage`."""
         cached = self.input if self.cached is None else self.cached
@@ -86,14 +94,21 @@ class UsageLimits:
             value = getattr(self, f.name)
             if f.name == "prices" or value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0 or math.isinf(value):
+            if not _is_amount(value):
                 raise ConfigError(f"limits.{f.name}", value, "a finite number that is not negative, or None")
+        for name, price in self.prices.items():
+            if not isinstance(price, Price):
+                raise ConfigError(f"limits.prices[{name!r}]", price, "a Price")
         if self.cost is not None and not self.prices:
             raise ConfigError("limits.prices", self.prices, "a price for each model, since `cost` is limited")
 
     def price(self, provider: str, model: str) -> Price | None:
         """Return the price of a model, if it has one."""
         return self.prices.get(f"{provider}/{model}") or self.prices.get(model)
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and math.isfinite(value)
 
 
 class Budget:
@@ -112,8 +127,7 @@ class Budget:
             ConfigError: cost is limited and the model has no price.
         """
         for budget in self._chain():
-            budget._check_reported()
-            budget._check_count("requests", budget.usage.requests)
+            budget._check_room()
             if budget.limits.cost is not None and budget.limits.price(provider, model) is None:
                 allowed = f"a price for {provider}/{model}, since cost is limited"
                 raise ConfigError("limits.prices", sorted(budget.limits.prices), allowed)
@@ -145,11 +159,11 @@ class Budget:
             )
 
     @property
-    def exceeded(self) -> str | None:
-        """The name of a limit on tokens or cost that has been passed, here or above; None while there is none."""
+    def used_up(self) -> str | None:
+        """The name of the limit that leaves no room for one more model call, here or above; None while there is room."""
         try:
             for budget in self._chain():
-                budget._check_reported()
+                budget._check_room()
         except BudgetError as error:
             return error.limit
         return None
@@ -165,7 +179,8 @@ class Budget:
         if limit is not None and used >= limit:
             raise BudgetError(name, f"{used} of {limit}")
 
-    def _check_reported(self) -> None:
+    def _check_room(self) -> None:
+        self._check_count("requests", self.usage.requests)
         for name in ("input_tokens", "output_tokens", "total_tokens", "cost"):
             limit = getattr(self.limits, name)
             used = getattr(self.usage, name)

@@ -108,18 +108,23 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
     """Read a message from what `message_to_dict` wrote. Unknown fields are ignored.
 
     Raises:
-        ConfigError: the kind is unknown or a field is missing.
+        ConfigError: the kind is unknown, a field is missing, or a text is none.
     """
     cls = _KINDS.get(str(data.get("kind")))
     if cls is None:
         raise ConfigError("kind", data.get("kind"), f"a message is one of {', '.join(_KINDS)}")
     known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
-    if "tool_calls" in known:
-        known["tool_calls"] = tuple(ToolCall(c["id"], c["name"], c["arguments"]) for c in known["tool_calls"])
     try:
-        return cls(**known)
-    except TypeError as error:
-        raise ConfigError("message", dict(data), str(error)) from error
+        if "tool_calls" in known:
+            known["tool_calls"] = tuple(ToolCall(c["id"], c["name"], c["arguments"]) for c in known["tool_calls"])
+        message = cls(**known)
+    except (KeyError, TypeError) as error:
+        raise ConfigError("message", dict(data), f"it lacks a field or has a wrong one: {error}") from error
+    for part in (message, *known.get("tool_calls", ())):
+        for name, f in part.__dataclass_fields__.items():
+            if f.type == "str" and not isinstance(getattr(part, name), str):
+                raise ConfigError(f"{cls.kind} message, {name}", getattr(part, name), "a text")
+    return message
 
 
 def drop_foreign_calls(messages: Iterable[Message], tools: Iterable[str]) -> list[Message]:
@@ -138,7 +143,7 @@ def drop_foreign_calls(messages: Iterable[Message], tools: Iterable[str]) -> lis
             calls = tuple(c for c in message.tool_calls if c.name in own and c.id in answered)
             if calls or message.text:
                 called.update(c.id for c in calls)
-                kept.append(message if calls == message.tool_calls else AssistantMessage(message.text, calls))
+                kept.append(message if calls == message.tool_calls else replace(message, tool_calls=calls))
         elif not isinstance(message, ToolMessage):
             kept.append(message)
         elif message.call_id in called:
