@@ -1,13 +1,14 @@
 """Agents: the agent itself, its tools, its streams, and delegation."""
 
-from .agent import Agent, as_check
-from .delegation import (
+from .agent import Agent
+from .delegation_policy import (
     DelegationEnd,
     DelegationPolicy,
     DelegationStart,
     FinishDecision,
     StartDecision,
 )
+from .options import RunOptions, as_check
 from .stream import RunStream, TextStream
 from .tool import FunctionTool, as_tool, tool
 
@@ -18,6 +19,7 @@ __all__ = [
     "DelegationStart",
     "FinishDecision",
     "FunctionTool",
+    "RunOptions",
     "RunStream",
     "StartDecision",
     "TextStream",

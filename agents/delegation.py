@@ -5,131 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, cast
 
-from ..runtime.errors import ConfigError
+from ..runtime.errors import ConfigError, text_of
 from ..runtime.events import DelegationFinished, DelegationStarted
 from ..runtime.hooks import call_hook
-from ..runtime.journal import ChildRun, Journal, Op
-from ..runtime.limits import UsageLimits
+from ..runtime.journal import ChildRun, Journal, LimitReached, Op
 from ..runtime.loop import run_loop
 from ..runtime.messages import AssistantMessage, Message, ToolMessage, as_messages, clean, drop_foreign_calls
 from ..runtime.models import ToolDefinition
 from ..runtime.run import Run, RunResult
-from ..runtime.tools import CallContext, RunContext, ToolResult
+from ..runtime.tools import CallContext, ToolResult
+from .delegation_policy import DelegationEnd, DelegationPolicy, DelegationStart, FinishDecision, StartDecision
 
 if TYPE_CHECKING:
     from .agent import Agent
-
-
-@dataclass(frozen=True, slots=True)
-class DelegationStart:
-    """What an `on_start` hook is told: who delegates (`context`), to whom, and with which prompt."""
-
-    context: RunContext
-    target: str
-    prompt: str
-
-
-@dataclass(frozen=True, slots=True)
-class StartDecision:
-    """What an `on_start` hook decides.
-
-    Attributes:
-        proceed: False rejects the delegation; the supervisor reads `reason` as its result.
-        prompt: replaces the prompt.
-        instructions: added to the sub-agent's own.
-        max_steps: for the sub-run, at least 1.
-    """
-
-    proceed: bool = True
-    reason: str = ""
-    prompt: str | None = None
-    instructions: str | None = None
-    max_steps: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DelegationEnd:
-    """What an `on_finish` hook is told.
-
-    Attributes:
-        text: the sub-agent's answer; None when the delegation failed.
-        run: the sub-run's result, its messages and its usage.
-    """
-
-    context: RunContext
-    target: str
-    prompt: str
-    text: str | None
-    run: RunResult[Any]
-
-    @property
-    def failed(self) -> bool:
-        """Whether there is no answer."""
-        return self.text is None
-
-
-@dataclass(frozen=True, slots=True)
-class FinishDecision:
-    """What an `on_finish` hook decides.
-
-    Attributes:
-        text: replaces the result that the supervisor reads.
-        feedback: a message that the supervisor's next call sees.
-        bail: the sub-agent's answer is the run's answer; the run ends as `bailed`. A failed delegation cannot.
-    """
-
-    text: str | None = None
-    feedback: str | None = None
-    bail: bool = False
-
-
-OnStart = Callable[[DelegationStart], StartDecision | Awaitable[StartDecision | None] | None]
-OnFinish = Callable[[DelegationEnd], FinishDecision | Awaitable[FinishDecision | None] | None]
-MessageFilter = Callable[[Sequence[Message]], Sequence[Message] | Awaitable[Sequence[Message]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelegationPolicy:
-    """How a supervisor delegates.
-
-    Attributes:
-        on_start: may reject a delegation or change it. If it raises, the sub-agent is not called.
-        on_finish: may change the result, add feedback or bail. If it raises, the result stays as it is.
-        context: `prompt`: the sub-agent sees its prompt only; `conversation`: the supervisor's conversation too,
-            never its instructions.
-        message_filter: which of the supervisor's messages the sub-agent sees before its prompt, instead of `context`.
-            If it raises, the sub-agent is not called.
-        include_tool_results: what the sub-agent's tools returned is added to the result that the supervisor reads.
-        limits: of each sub-run; what it uses counts on the supervisor's limits too.
-        max_steps: of each sub-run, instead of the sub-agent's own.
-        max_depth: how deep delegations may nest below the outermost run, at least 1.
-        max_parallel: how many tool calls of one step, delegations included, run side by side, at least 1.
-    """
-
-    on_start: OnStart | None = None
-    on_finish: OnFinish | None = None
-    context: Literal["prompt", "conversation"] = "prompt"
-    message_filter: MessageFilter | None = None
-    include_tool_results: bool = False
-    limits: UsageLimits | None = None
-    max_steps: int | None = None
-    max_depth: int = 5
-    max_parallel: int = 8
-
-    def __post_init__(self) -> None:
-        if self.context not in ("prompt", "conversation"):
-            raise ConfigError("delegation.context", self.context, "one of prompt, conversation")
-        for name in ("on_start", "on_finish", "message_filter"):
-            if getattr(self, name) is not None and not callable(getattr(self, name)):
-                raise ConfigError(f"delegation.{name}", getattr(self, name), "a function, or None")
-        for name in ("max_steps", "max_depth", "max_parallel"):
-            value = getattr(self, name)
-            if value is None and name == "max_steps":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"delegation.{name}", value, "a whole number, at least 1")
 
 
 class _Refused(Exception):
@@ -137,7 +27,7 @@ class _Refused(Exception):
 
     def __init__(self, text: str, *, rejected: bool = False) -> None:
         super().__init__(text)
-        self.text = text
+        self.text = clean(text)
         self.rejected = rejected
 
 
@@ -213,7 +103,7 @@ class _Delegation:
         except BaseException:
             run.show_now(self._finished_event(None, child.finish()))
             raise
-        return await self._conclude(result)
+        return await self._conclude(child, result)
 
     async def _prepare(self) -> Run:
         """Return the sub-run, or raise `_Refused`."""
@@ -221,17 +111,18 @@ class _Delegation:
         self.prompt = await self._read_prompt()
         if agent in run.spec.lineage:
             raise _Refused(f"The agent {agent.name!r} is already at work above this one; it cannot be called again.")
-        if run.spec.depth >= policy.max_depth:
-            raise _Refused(f"Delegations may nest {policy.max_depth} deep; do the work yourself.")
+        deepest = min(above.delegation.max_depth for above in cast("tuple[Agent[Any], ...]", run.spec.lineage))
+        if run.spec.depth >= deepest:
+            raise _Refused(f"Delegations may nest {deepest} deep; do the work yourself.")
         decision = await self._ask_on_start()
         if not decision.proceed:
             raise _Refused(decision.reason or "The delegation was rejected.", rejected=True)
         if decision.prompt is not None:
-            self.prompt = decision.prompt
+            self.prompt = clean(decision.prompt)
         history = await self._seen_messages()
         spec = agent.child_spec(
             run.spec,
-            prompt=clean(self.prompt),
+            prompt=self.prompt,
             history=history,
             run_id=self.child_run_id,
             call_id=self.context.call.id,
@@ -244,8 +135,9 @@ class _Delegation:
     async def _read_prompt(self) -> str:
         call = self.context.call
         try:
-            arguments = json.loads(call.arguments or "{}")
-        except ValueError as error:
+            # Not strict: models do write line breaks into strings.
+            arguments = json.loads(call.arguments.strip() or "{}", strict=False)
+        except (ValueError, RecursionError) as error:
             raise _Refused(f'The arguments are not JSON ({error}). Give {{"prompt": "…"}}.') from error
         if not isinstance(arguments, dict):
             raise _Refused('The arguments have to be an object: {"prompt": "…"}.')
@@ -257,7 +149,7 @@ class _Delegation:
             await self.context.run.warn(
                 "delegation_arguments_ignored", f"{call.name} has no arguments {names}; they were ignored"
             )
-        return prompt
+        return clean(prompt)
 
     async def _ask_on_start(self) -> StartDecision:
         hook = self.tool.policy.on_start
@@ -265,12 +157,9 @@ class _Delegation:
             return StartDecision()
         start = DelegationStart(self.context.run_context(), self.tool.target, self.prompt)
         decision = await self._guard("on_start", "start", hook, start)
-        if decision is None:
-            return StartDecision()
-        if not isinstance(decision, StartDecision):
-            await self._guard_failed("on_start", f"returned {decision!r}, not a StartDecision or None")
-        assert isinstance(decision, StartDecision)
-        return decision
+        if isinstance(decision, StartDecision | None):
+            return decision or StartDecision()
+        raise await self._guard_failed("on_start", f"returned {decision!r}, not a StartDecision or None")
 
     async def _seen_messages(self) -> list[Message]:
         policy, run = self.tool.policy, self.context.run
@@ -281,28 +170,36 @@ class _Delegation:
         if policy.message_filter is not None:
             kept = await self._guard("message_filter", "filter", policy.message_filter, seen)
             if not isinstance(kept, Sequence) or isinstance(kept, str):
-                await self._guard_failed("message_filter", f"returned {kept!r}, not a list of messages")
+                raise await self._guard_failed("message_filter", f"returned {kept!r}, not a list of messages")
             try:
                 seen = as_messages(kept)
             except ConfigError as error:
-                await self._guard_failed("message_filter", str(error))
+                raise await self._guard_failed("message_filter", str(error)) from error
         return drop_foreign_calls(seen, self.tool.agent.tool_names)
 
     async def _guard(self, name: str, key: str, hook: Callable[..., Any], argument: Any) -> Any:
-        """Call a guard; if it raises, the sub-agent is not called."""
+        """Call a guard; if it raises or takes too long, the sub-agent is not called."""
         try:
-            return await self.journal.step(Op(f"{self.context.key}/{key}", lambda: call_hook(hook, argument)))
+            value = await self._act(key, lambda: call_hook(hook, argument))
         except Exception as error:
-            await self._guard_failed(name, f"raised {type(error).__name__}: {error}")
+            raise await self._guard_failed(name, f"raised {type(error).__name__}: {text_of(error)}") from error
+        if isinstance(value, LimitReached):
+            raise await self._guard_failed(name, "was cut: the run's time is used up")
+        return value
 
-    async def _guard_failed(self, name: str, what: str) -> None:
-        """Say to people what happened and to the model only that the delegation did not take place."""
+    async def _guard_failed(self, name: str, what: str) -> _Refused:
+        """Say to people what happened; return what says to the model only that the delegation did not take place."""
         target = self.tool.target
         await self.context.run.warn(f"{name}_failed", f"{name} {what}; the agent {target!r} was not called")
-        raise _Refused(f"The agent {target!r} could not be called.")
+        return _Refused(f"The agent {target!r} could not be called.")
 
-    async def _conclude(self, result: RunResult[Any]) -> ToolResult:
-        run, target = self.context.run, self.tool.target
+    async def _act(self, key: str, body: Callable[[], Awaitable[Any]]) -> Any:
+        """Carry out an effect within the run's time; `LimitReached` once that is used up."""
+        deadlines = self.context.run.spec.deadlines
+        return await self.journal.step(Op(f"{self.context.key}/{key}", body, deadlines=deadlines))
+
+    async def _conclude(self, child: Run, result: RunResult[Any]) -> ToolResult:
+        target = self.tool.target
         text = _answer_of(result)
         decision = await self._ask_on_finish(result, text)
         if decision.text is not None:
@@ -312,19 +209,20 @@ class _Delegation:
             return ToolResult(f"The agent {target!r} failed.", failed=True, feedback=decision.feedback)
         shown = text
         if self.tool.policy.include_tool_results:
-            shown = "\n\n".join([text, *_tool_results(result)])
-        if decision.bail and run.outcome is None:
-            return ToolResult(shown, answer=text, feedback=decision.feedback)
-        return ToolResult(shown, feedback=decision.feedback)
+            # What the sub-agent was shown of the supervisor's conversation is not its own work.
+            shown = "\n\n".join([text, *_tool_results(result.agent, result.messages[len(child.spec.messages) :])])
+        return ToolResult(shown, answer=text if decision.bail else None, feedback=decision.feedback)
 
     async def _ask_on_finish(self, result: RunResult[Any], text: str | None) -> FinishDecision:
         hook, run = self.tool.policy.on_finish, self.context.run
         if hook is None:
             return FinishDecision()
         end = DelegationEnd(self.context.run_context(), self.tool.target, self.prompt, text, result)
-        op = Op(f"{self.context.key}/finish", lambda: run.observe("on_finish", hook, end))
-        decision = await self.journal.step(op)
-        if decision is None or isinstance(decision, FinishDecision):
+        decision = await self._act("finish", lambda: run.observe("on_finish", hook, end))
+        if isinstance(decision, LimitReached):
+            await run.warn("on_finish_cut", "on_finish was cut: the run's time is used up; the result stays as it is")
+            return FinishDecision()
+        if isinstance(decision, FinishDecision | None):
             return decision or FinishDecision()
         await run.warn(
             "on_finish_returned", f"on_finish returned {decision!r}; it has to return a FinishDecision or None"
@@ -349,8 +247,11 @@ class _Delegation:
             text is None,
             rejected,
             result.outcome if result else None,
-            result is not None and text is not None and result.outcome in ("max_steps", "stalled", "budget"),
+            result is not None and text is not None and _is_cut_off(result),
         )
+
+
+_LIMITS = ("max_steps", "stalled", "budget")
 
 
 def _answer_of(result: RunResult[Any]) -> str | None:
@@ -360,26 +261,45 @@ def _answer_of(result: RunResult[Any]) -> str | None:
     """
     if result.outcome in ("error", "cancelled", "suspended"):
         return None
-    if result.outcome in ("max_steps", "stalled", "budget") and not result.text:
+    if not result.text and _is_cut_off(result):
         return None
     return result.text
 
 
-def _tool_results(result: RunResult[Any]) -> list[str]:
-    calls = {c.id: c for m in result.messages if isinstance(m, AssistantMessage) for c in m.tool_calls}
+def _is_cut_off(result: RunResult[Any]) -> bool:
+    """Whether a limit of the run, or of the length of its answer, came before the end."""
+    cut_steps = [step.number for step in result.steps if step.finish_reason == "length"]
+    return result.outcome in _LIMITS or (result.answer_step or len(result.steps)) in cut_steps
+
+
+def _tool_results(agent: str, messages: Sequence[Message]) -> list[str]:
+    calls = {c.id: c for m in messages if isinstance(m, AssistantMessage) for c in m.tool_calls}
     lines = [
         f"{m.name}({calls[m.call_id].arguments}) returned:\n{m.text}"
-        for m in result.messages
+        for m in messages
         if isinstance(m, ToolMessage) and m.call_id in calls
     ]
-    return [f"Results of the tools of {result.agent!r}:", *lines] if lines else []
+    return [f"Results of the tools of {agent!r}:", *lines] if lines else []
 
 
 def delegation_tools(agents: Mapping[str, Agent[Any]], policy: DelegationPolicy) -> list[DelegationTool]:
-    """Return a tool for each sub-agent, named after its key."""
-    return [DelegationTool(f"delegate_{tool_name(key)}", agent, policy) for key, agent in agents.items()]
+    """Return a tool for each sub-agent, named after its key in the letters that servers allow."""
+    tools: dict[str, DelegationTool] = {}
+    for key, agent in agents.items():
+        name = wanted = f"delegate_{tool_name(key)}"
+        count = 1
+        while name in tools:
+            count += 1
+            name = f"{wanted}_{count}"
+        tools[name] = DelegationTool(name, agent, policy)
+    return list(tools.values())
 
 
 def tool_name(key: str) -> str:
-    """Return `key` with everything that a tool's name may not hold replaced by an underscore."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in key)[:50]
+    """Return `key` with everything that a tool's name may not hold replaced by an underscore.
+
+    >>> tool_name("Fact finder"), tool_name("研究")
+    ('Fact_finder', 'agent')
+    """
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in key)[:50]
+    return name if name.strip("_-") else "agent"

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 
-from ..runtime.errors import ConfigError
+from ..runtime.errors import ConfigError, text_of
 from ..runtime.json_text import read_json, write_json
 from ..runtime.messages import clean
 from ..runtime.tools import RunContext
@@ -91,7 +91,14 @@ class Signature:
         return args, kwargs
 
     def _validate(self, text: str) -> BaseModel:
-        return self._model.model_validate_json(text, strict=True if self._strict else None)
+        try:
+            return self._model.model_validate_json(text, strict=True if self._strict else None)
+        except ValidationError:
+            raise
+        except Exception as error:
+            # A validator of the user's.
+            reason = f"{type(error).__name__}: {_short(text_of(error), 300)}"
+            raise ArgumentsError(f"The arguments could not be checked: {reason}") from error
 
 
 class _Schema(GenerateJsonSchema):

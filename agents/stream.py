@@ -30,6 +30,9 @@ class RunStream(Generic[T]):
     def __init__(self, run: Run) -> None:
         self._run = run
         self._taken: deque[Event] = deque()
+        self._taking = False
+        self._turn: anyio.Event | None = None
+        self._reader: int | None = None
         self._group: anyio.abc.TaskGroup | None = None
         self._scope: anyio.CancelScope | None = None
         self._state: Literal["new", "open", "left"] = "new"
@@ -54,7 +57,8 @@ class RunStream(Generic[T]):
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        assert self._group is not None and self._scope is not None
+        assert self._group is not None
+        assert self._scope is not None
         self._state = "left"
         self._run.buffer.close(drop=True)
         self._taken.clear()
@@ -71,30 +75,56 @@ class RunStream(Generic[T]):
 
     def __aiter__(self) -> RunStream[T]:
         self._must_be_open("iterate over it")
+        self._reader = anyio.get_current_task().id
         return self
 
     async def __anext__(self) -> Event:
         if not self._taken:
-            self._must_be_open("iterate over it")
-            self._taken = await self._run.buffer.take()
-            if not self._taken:
-                raise StopAsyncIteration
+            self._taken = await self._batch()
         return self._taken.popleft()
+
+    async def _batch(self) -> deque[Event]:
+        """Return all events that wait, at least one."""
+        self._must_be_open("iterate over it")
+        if batch := self._taken or await self._take():
+            self._taken = deque()
+            return batch
+        raise StopAsyncIteration
+
+    async def _take(self) -> deque[Event]:
+        """Wait for events and take all that are there, none at the end. One task at a time waits for the run."""
+        while self._taking:
+            if self._turn is None:
+                self._turn = anyio.Event()
+            await self._turn.wait()
+            if self._taken:
+                return self._taken
+        self._taking = True
+        try:
+            return await self._run.buffer.take()
+        finally:
+            self._taking = False
+            if self._turn is not None:
+                self._turn.set()
+                self._turn = None
 
     def text(self, *, drafts: bool = False) -> TextStream:
         """Return the run's own text as it comes; sub-runs' text is not mixed in.
 
         Without `drafts` it is the accepted answer alone: joined, the pieces are `result.text`. Text is held back until
         it is certain that it is the answer: until the check has decided; without a check, until the step turns out to
-        call no tools; and not at all where nothing can turn up. With `drafts` every piece comes at once.
+        call no tools. An agent that has none of these (no check, `on_step`, output type or tools) has nothing to wait
+        for, and its text comes at once. With `drafts` every piece comes at once, also of steps that call tools.
         """
         self._must_be_open("read its text")
+        self._reader = anyio.get_current_task().id
         return TextStream(self, drafts=drafts)
 
     async def result(self) -> RunResult[T]:
-        """Wait for the end of the run and return its result; events that nobody has read are dropped.
+        """Wait for the end of the run and return its result.
 
-        After the block it answers the same, also when the block was left early (outcome `cancelled`).
+        Events that nobody has read are dropped, unless it is another task that iterates: it still gets them.
+        After the block the answer is the same, also when the block was left early (outcome `cancelled`).
 
         Raises:
             RunError: the run failed; the exception carries the partial result.
@@ -102,9 +132,16 @@ class RunStream(Generic[T]):
         """
         if self._state == "new":
             raise StreamError("the run has not started: enter the stream with `async with` first")
-        while self._state == "open" and await self._run.buffer.take():
-            pass
-        self._taken.clear()
+        alone = self._reader in (None, anyio.get_current_task().id)
+        while self._state == "open":
+            if alone:
+                self._taken.clear()
+            if not (taken := await self._take()):
+                break
+            if taken is not self._taken:
+                self._taken.extend(taken)
+        if alone:
+            self._taken.clear()
         self._reported = True
         self._raise_failure()
         return cast("RunResult[T]", self._run.finish())
@@ -148,9 +185,11 @@ class TextStream:
         self._run_id = spec.run_id
         self._ready: deque[str] = deque()
         self._held: defaultdict[int, list[str]] = defaultdict(list)
+        self._drafts = drafts
         self._released = False
+        self._hold: Literal["never", "step", "run"]
         if drafts or not (spec.check or spec.on_step or spec.output or spec.tools):
-            self._hold: Literal["never", "step", "run"] = "never"
+            self._hold = "never"
         elif spec.check or spec.on_step or spec.output:
             self._hold = "run"
         else:
@@ -161,19 +200,27 @@ class TextStream:
 
     async def __anext__(self) -> str:
         while not self._ready:
-            self._take(await self._stream.__anext__())
+            for event in await self._stream._batch():
+                self._take(event)
         return self._ready.popleft()
 
     def _take(self, event: Event) -> None:
         if event.run_id != self._run_id:
             return
         if isinstance(event, TextDelta):
-            (self._ready if self._hold == "never" else self._held[event.step]).append(event.text)
+            if self._hold == "never":
+                self._released = True
+                self._ready.append(event.text)
+            else:
+                self._held[event.step].append(event.text)
         elif isinstance(event, StepFinished) and self._hold == "step":
-            self._release(self._held.pop(event.step, []) if event.tool_calls == 0 else [])
-        elif isinstance(event, RunFinished) and self._hold != "never" and not self._released:
-            held = self._held.get(event.answer_step or 0)
-            self._release(held or [event.text])
+            pieces = self._held.pop(event.step, [])
+            if event.tool_calls == 0:
+                self._release(pieces)
+        elif isinstance(event, RunFinished) and not self._drafts and not self._released:
+            # The pieces are not the text where somebody else read some of them, or the model streamed none.
+            pieces = self._held.get(event.answer_step or 0, [])
+            self._release(pieces if "".join(pieces) == event.text else [event.text])
 
     def _release(self, pieces: list[str]) -> None:
         self._released = self._released or bool(pieces)

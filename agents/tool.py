@@ -13,7 +13,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from ..runtime.errors import ConfigError, ToolError
+from ..runtime.errors import ConfigError, ToolError, text_of
 from ..runtime.journal import Op
 from ..runtime.json_text import write_json
 from ..runtime.models import ToolDefinition
@@ -85,16 +85,13 @@ class FunctionTool(Generic[P, R]):
             read = [self._signature.read(text)]
         except ArgumentsError as error:
             return ToolResult(str(error), failed=True)
-        except Exception as error:
-            # A validator of the user's.
-            return ToolResult(f"The arguments could not be checked: {type(error).__name__}: {error}", failed=True)
 
         async def body() -> ToolResult:
             values = read.pop() if read else self._signature.read(text)
             try:
                 return as_result(await self._carry_out(values, context), self.max_result)
             except ToolError as error:
-                return ToolResult(str(error), failed=True)
+                return ToolResult(text_of(error), failed=True)
 
         return Op(context.key, body, ToolResult, timeout=self.timeout, retry=self.retries)
 

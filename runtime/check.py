@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import tracing
-from .errors import BudgetError, ConfigError, ScorerError
+from .errors import BudgetError, ConfigError, ScorerError, text_of
 from .events import CheckFinished, CheckStarted, CriterionJudged, ScorerFinished
 from .feedback import write_feedback
 from .hooks import call_hook
 from .journal import Deadline, Failure, LimitReached, Op
 from .ledger import LedgerChanges
-from .messages import clean
-from .scoring import Score, Scorer, Verdict, as_score, as_scorer
+from .scoring import Score, Scorer, Verdict, as_score, as_scorer, clean_verdict
 
 if TYPE_CHECKING:
     from .run import Run
@@ -78,20 +77,21 @@ class CheckReport:
         return any(r.timed_out for r in self.scorers)
 
     @property
-    def rank(self) -> tuple[int, float]:
-        """How good the answer is: required criteria satisfied, then the sum of the scorers' shares of their scales.
+    def rank(self) -> tuple[bool, int, float]:
+        """How good the answer is: passed, required criteria satisfied, the sum of the scorers' shares of their scales.
 
-        A scorer without criteria counts as one criterion.
+        A scorer without criteria counts as one criterion; a value beyond its scale counts nothing.
         """
         satisfied, value = 0, 0.0
         for result in self.scorers:
             if result.score is None:
                 continue
-            value += result.score.value / result.score.scale
+            if not result.score.beyond_scale:
+                value += result.score.value / result.score.scale
             criteria = result.score.criteria
             required = [v for v in criteria if v.required] or criteria
             satisfied += sum(v.satisfied for v in required) if criteria else int(result.passed)
-        return satisfied, value
+        return self.passed, satisfied, value
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class TaskComplete:
                 raise ConfigError(f"is_task_complete.{name}", getattr(self, name), f"one of {', '.join(allowed)}")
         if self.timeout is not None and not (_is_number(self.timeout) and self.timeout > 0):
             raise ConfigError("is_task_complete.timeout", self.timeout, "seconds above 0, or None")
-        if self.stall_after is not None and not (_is_number(self.stall_after) and self.stall_after >= 2):
+        if self.stall_after is not None and not (type(self.stall_after) is int and self.stall_after >= 2):
             raise ConfigError("is_task_complete.stall_after", self.stall_after, "a whole number, at least 2, or None")
         for name in ("feedback", "on_complete"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
@@ -161,9 +161,8 @@ def decide(strategy: str, results: Sequence[ScorerResult], *, errors_fail: bool 
     >>> decide("all", [passed, failed]), decide("any", [passed, failed])
     (False, True)
     """
-    if strategy == "any" and any(r.passed for r in results):
-        return True
-    if strategy == "all" and all(r.passed for r in results):
+    holds = any if strategy == "any" and results else all
+    if holds(r.passed for r in results):
         return True
     failed = any(not r.passed and (errors_fail or not r.errored) for r in results)
     return False if failed else None
@@ -187,7 +186,7 @@ async def check_answer(run: Run, output: str) -> CheckReport:
             passed=bool(passed),
             scorers=results,
             undecided=passed is None,
-            at_limit=run.step >= run.spec.max_steps,
+            at_limit=run.is_last,
             limit=graders.limit if not passed else None,
             changes=run.ledger.changes(),
         )
@@ -204,18 +203,20 @@ async def check_answer(run: Run, output: str) -> CheckReport:
             report.at_limit,
         )
     )
-    if check.on_complete is not None:
-        await run.observe("on_complete", check.on_complete, report)
+    if (hook := check.on_complete) is not None:
+        await run.act(f"{run.step}/on_complete", lambda: run.observe("on_complete", hook, report))
     return report
 
 
 async def feedback_text(run: Run, report: CheckReport) -> str:
-    """Return the feedback for a failed check: the configured function's, or our own."""
+    """Return the feedback for a failed check: the configured function's, or our own. Blank where time ran out."""
     check = run.spec.check
     if check is None or check.feedback is None:
         return write_feedback(report)
     write = check.feedback
-    text = await run.journal.step(Op(f"{run.step}/feedback", lambda: call_hook(write, report)))
+    text = await run.act(f"{run.step}/feedback", lambda: call_hook(write, report))
+    if run.over_limit:
+        return ""
     if not isinstance(text, str):
         raise ConfigError("is_task_complete.feedback", text, "the function returns the text of the feedback")
     return text
@@ -231,6 +232,7 @@ class _Graders:
         self.limit: str | None = None
         self._results: dict[int, ScorerResult] = {}
         self._memos: dict[int, dict[str, Any]] = {}
+        self._shown: dict[int, dict[int, Verdict]] = {}
         self._errors_fail = check.on_scorer_error == "fail"
 
     async def decide(self) -> bool | None:
@@ -244,7 +246,10 @@ class _Graders:
             if passed is not None or self.limit is not None:
                 break
         for position in waiting:
-            await self.run.emit(self._finished(self._results[position]))
+            result = self._results[position]
+            if result.error is not None:
+                await self.run.warn("scorer_failed", text_of(result.error))
+            await self.run.emit(self._finished(result))
         return passed
 
     def results(self) -> tuple[ScorerResult, ...]:
@@ -284,24 +289,30 @@ class _Graders:
     async def _grade(self, position: int) -> Score:
         run, scorer = self.run, self.run.scorers[position]
         memo = self._memos.setdefault(position, {})
-        shown: set[str] = memo.setdefault("judged", set())
+        shown = self._shown.setdefault(position, {})
+        at_work = True
 
         def judged(index: int, verdict: Verdict) -> None:
-            if verdict.criterion_id not in shown:
-                shown.add(verdict.criterion_id)
+            verdict = clean_verdict(verdict)
+            # What an abandoned thread says comes too late, and a verdict that stands is said once.
+            if at_work and shown.get(index) != verdict:
+                shown[index] = verdict
                 run.show_now(self._judged(position, index, verdict))
 
-        with tracing.scorer_span(run.spans, scorer) as span:
-            given = run.scorer_input(self.output, memo=memo, judged=judged, spans=span.scope)
-            score = as_score(scorer.id, await scorer.score(given))
-            span.finish(score, score.passes(_threshold(scorer)))
-        for index, verdict in enumerate(score.criteria):
-            judged(index, verdict)
+        try:
+            with tracing.scorer_span(run.spans, scorer) as span:
+                given = run.scorer_input(self.output, memo=memo, judged=judged, spans=span.scope)
+                score = as_score(scorer.id, await call_hook(scorer.score, given))
+                span.finish(score, score.passes(_threshold(scorer)))
+            for index, verdict in enumerate(score.criteria):
+                judged(index, verdict)
+        finally:
+            at_work = False
         return score
 
     async def _settle(self, position: int, value: Score | Failure | LimitReached) -> None:
         scorer = self.run.scorers[position]
-        has_criteria = bool(self._memos.get(position, {}).get("judged")) or bool(getattr(scorer, "has_criteria", False))
+        has_criteria = bool(self._shown.get(position)) or bool(getattr(scorer, "has_criteria", False))
         if isinstance(value, Score):
             if value.beyond_scale:
                 text = f"{scorer.id} gave {value.value:g} on a scale of {value.scale:g}; that is no pass"
@@ -310,8 +321,8 @@ class _Graders:
             self._results[position] = result
             await self.run.emit(self._finished(result))
             return
-        timed_out = isinstance(value, LimitReached)
         error = self._error(scorer, value)
+        timed_out = isinstance(value, LimitReached) and self.limit is None
         self._results[position] = ScorerResult(
             scorer.id, position, None, error=error, timed_out=timed_out, has_criteria=has_criteria
         )
@@ -320,12 +331,13 @@ class _Graders:
         if isinstance(value, LimitReached):
             if any(value.name == d.name for d in self.run.spec.deadlines):
                 self.limit = "wall_time"
-            return ScorerError(scorer.id, f"no score within {self.check.timeout:g} seconds")
+                return ScorerError(scorer.id, "no score within the run's time")
+            return ScorerError(scorer.id, f"no score within the check's {self.check.timeout} seconds")
         if isinstance(value.error, BudgetError):
             self.limit = value.error.limit
         if isinstance(value.error, ScorerError):
             return value.error
-        error = ScorerError(scorer.id, f"{type(value.error).__name__}: {value.error}")
+        error = ScorerError(scorer.id, f"{type(value.error).__name__}: {text_of(value.error)}")
         error.__cause__ = value.error
         return error
 
@@ -339,10 +351,10 @@ class _Graders:
             position,
             index,
             verdict.criterion_id,
-            clean(verdict.description),
+            verdict.description,
             verdict.required,
             verdict.satisfied,
-            clean(verdict.reason),
+            verdict.reason,
             verdict.evidence,
             verdict.evidence_found,
         )
@@ -358,7 +370,7 @@ class _Graders:
             score.value if score else None,
             score.scale if score else 1.0,
             result.passed,
-            clean(score.reason) if score else "",
+            score.reason if score else "",
             result.errored,
             result.timed_out,
         )

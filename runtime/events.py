@@ -11,6 +11,35 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar
 
+__all__ = [
+    "ApprovalRequested",
+    "ApprovalResolved",
+    "CheckFinished",
+    "CheckStarted",
+    "CriterionJudged",
+    "DelegationFinished",
+    "DelegationStarted",
+    "EVENTS_VERSION",
+    "EVENT_TYPES",
+    "Event",
+    "FeedbackInjected",
+    "ReasoningDelta",
+    "RunFinished",
+    "RunStarted",
+    "ScorerFinished",
+    "StepFinished",
+    "StepStarted",
+    "TextDelta",
+    "ToolCallDelta",
+    "ToolCallStarted",
+    "ToolCalled",
+    "ToolProgress",
+    "ToolReturned",
+    "UnknownEvent",
+    "Warned",
+    "event_from_dict",
+]
+
 EVENTS_VERSION = 1
 
 
@@ -37,9 +66,9 @@ class Event:
 
     def to_json(self) -> str:
         """Return the event as one line of JSON."""
-        from pydantic_core import to_json
+        from .json_text import write_json
 
-        return to_json(self.to_dict()).decode()
+        return write_json(self.to_dict()).decode()
 
 
 @dataclass(slots=True)

@@ -160,7 +160,7 @@ class Budget:
 
     @property
     def used_up(self) -> str | None:
-        """The name of the limit that leaves no room for one more model call, here or above; None while there is room."""
+        """The name of the limit that leaves no room for one more model call, here or above; None where none does."""
         try:
             for budget in self._chain():
                 budget._check_room()

@@ -14,12 +14,11 @@ from .check import CheckReport, check_answer, feedback_text
 from .errors import BudgetError, ConfigError, ScorerError
 from .events import RunStarted, StepFinished, StepStarted
 from .hooks import call_hook
-from .journal import LimitReached, Op
 from .log import logger
 from .messages import AssistantMessage, clean
 from .models import Reply
 from .parts import part_sink
-from .run import Answer, Run, RunResult, StepDecision, StepInfo, StepRecord
+from .run import Answer, OpenCall, Run, RunResult, StepDecision, StepInfo, StepRecord
 from .tool_calls import call_tools, with_unique_ids
 
 NO_WISH = StepDecision()
@@ -76,18 +75,17 @@ async def ask(run: Run) -> Reply | None:
         return await stream_reply(run.spec.model, run.request(), budget=run.spec.budget, sink=sink, spans=run.spans)
 
     try:
-        reply = await run.journal.step(Op(f"{run.step}/model", body, Reply, deadlines=run.spec.deadlines))
+        reply = await run.act(f"{run.step}/model", body, Reply)
     except BudgetError:
+        reply, run.asked = None, False
+    if reply is None:
         run.end("budget")
         return None
-    if isinstance(reply, LimitReached):
-        run.end("budget")
-        return None
-    calls = with_unique_ids(reply.tool_calls, run.call_ids)
+    calls = with_unique_ids(reply.tool_calls, run.call_ids, run.draft_ids)
     reply = replace(reply, text=clean(reply.text), tool_calls=calls)
     run.reply = reply
     run.messages.append(AssistantMessage(reply.text, calls, clean(reply.reasoning)))
-    run.open_calls = {call.id: call for call in calls}
+    run.open_calls = [OpenCall(call) for call in calls]
     return reply
 
 
@@ -134,8 +132,8 @@ async def ask_hook(run: Run, report: CheckReport | None) -> StepDecision:
     hook = run.spec.on_step
     if hook is None:
         return NO_WISH
-    info = StepInfo(run.context(), run.steps[-1], report, run.step >= run.spec.max_steps or run.closing)
-    wish = await run.journal.step(Op(f"{run.step}/on_step", lambda: run.observe("on_step", hook, info)))
+    info = StepInfo(run.context(), run.steps[-1], report, run.is_last)
+    wish = await run.act(f"{run.step}/on_step", lambda: run.observe("on_step", hook, info))
     if wish is None or isinstance(wish, StepDecision):
         return wish or NO_WISH
     await run.warn("on_step_returned", f"on_step returned {wish!r}; it has to return a StepDecision or None")
@@ -147,20 +145,22 @@ async def decide(run: Run, reply: Reply, report: CheckReport | None, complaint: 
     if run.outcome is not None:
         return
     passed = report.passed if report else run.spec.check is None and not reply.tool_calls and complaint is None
-    last = run.closing or run.step >= run.spec.max_steps
-    limit = run.over_limit or (report.limit if report else None) or run.spec.budget.exceeded
-    stalled = report is not None and not passed and run.stall.stalled(report)
-    if passed and (wish.action != "go_on" or last or limit):
+    cut = run.over_limit or (report.limit if report else None)
+    used_up = run.spec.budget.used_up
+    stalled = report is not None and run.stall.stalled(report)
+    if passed and (not wish.wants_step or run.is_last or cut or used_up):
         run.end("complete")
-    elif limit:
+    elif cut:
         run.end("budget")
     elif report is not None and report.undecided:
         run.fail(undecided(report))
-    elif run.closing or (wish.action == "stop" and (last or not wish.feedback)):
+    elif run.closing or (wish.action == "stop" and (run.is_last or not wish.feedback)):
         run.end("stopped")
-    elif last:
+    elif run.is_last:
         run.end("max_steps")
-    elif stalled and wish.action != "go_on":
+    elif used_up:
+        run.end("budget")
+    elif stalled and not wish.wants_step:
         run.end("stalled")
     else:
         await feed_back(run, report, complaint, wish)
@@ -168,14 +168,20 @@ async def decide(run: Run, reply: Reply, report: CheckReport | None, complaint: 
 
 
 async def feed_back(run: Run, report: CheckReport | None, complaint: str | None, wish: StepDecision) -> None:
-    """Put the reasons into the conversation: the check's, the output type's, the hook's."""
+    """Put the reasons into the conversation: a delegation's, the check's, the output type's, the hook's."""
+    for remark in run.remarks:
+        await run.inject(remark, "delegation")
+    run.remarks.clear()
     if report is not None and not report.passed:
-        await run.inject(await feedback_text(run, report), "check")
+        text = await feedback_text(run, report)
+        if run.over_limit:
+            run.end("budget")
+            return
+        await run.inject(text, "check")
     if complaint is not None:
         await run.inject(f"The answer does not have the required form: {complaint}\nAnswer again in full.", "output")
-    if wish.feedback:
-        await run.inject(wish.feedback, "on_step")
-    elif run.messages and isinstance(run.messages[-1], AssistantMessage):
+    await run.inject(wish.feedback or "", "on_step")
+    if isinstance(run.messages[-1], AssistantMessage):
         # A hook goes on after an answer without a word; model servers want somebody to speak in between.
         await run.inject("Go on.", "on_step")
 
@@ -198,7 +204,10 @@ async def start(run: Run) -> None:
         run.instructions = write
     else:
         context = run.context()
-        text = await run.journal.step(Op("instructions", lambda: call_hook(write, context)))
+        text = await run.act("instructions", lambda: call_hook(write, context))
+        if run.over_limit:
+            run.end("budget")
+            return
         if not isinstance(text, str):
             raise ConfigError("instructions", text, "a function that returns the text of the instructions")
         run.instructions = clean(text)
@@ -211,5 +220,6 @@ async def close(run: Run) -> None:
         await run.emit(event)
     except Exception as error:
         logger().warning("the journal failed at the run's last event", run_id=run.spec.run_id, error=repr(error))
-    if event.seq == 0:
-        run.show_now(event)
+    finally:
+        if event.seq == 0:
+            run.show_now(event)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 from .errors import ConfigError
@@ -121,9 +121,9 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
     except (KeyError, TypeError) as error:
         raise ConfigError("message", dict(data), f"it lacks a field or has a wrong one: {error}") from error
     for part in (message, *known.get("tool_calls", ())):
-        for name, f in part.__dataclass_fields__.items():
-            if f.type == "str" and not isinstance(getattr(part, name), str):
-                raise ConfigError(f"{cls.kind} message, {name}", getattr(part, name), "a text")
+        for f in fields(part):
+            if f.type == "str" and not isinstance(value := getattr(part, f.name), str):
+                raise ConfigError(f"the {f.name} of a message", value, "a text")
     return message
 
 

@@ -9,6 +9,7 @@ from .ask import Sink
 from .events import Event, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStarted
 from .messages import clean
 from .models import Part, ReasoningPart, TextPart, ToolCallPart
+from .tool_calls import take_id
 
 if TYPE_CHECKING:
     from .run import Run
@@ -24,7 +25,8 @@ def part_sink(run: Run) -> Sink:
     pieces = run.draft
     pieces.clear()
     run.asked = True
-    begun: set[int] = set()
+    ids = run.draft_ids
+    ids.clear()
 
     def take(part: Part) -> Awaitable[None] | None:
         kind = type(part)
@@ -36,12 +38,13 @@ def part_sink(run: Run) -> Sink:
             pieces.append(text)
             event = TextDelta(run_id, agent, depth, step, text, draft)
         elif isinstance(part, ToolCallPart):
-            if part.position not in begun:
-                begun.add(part.position)
-                put(ToolCallStarted(run_id, agent, depth, step, part.position, part.call_id, part.name))
+            if part.position not in ids:
+                ids[part.position] = take_id(part.call_id, run.call_ids)
+                put(ToolCallStarted(run_id, agent, depth, step, part.position, ids[part.position], clean(part.name)))
             if not part.arguments:
                 return None
-            event = ToolCallDelta(run_id, agent, depth, step, part.position, part.call_id, clean(part.arguments))
+            call_id = ids[part.position]
+            event = ToolCallDelta(run_id, agent, depth, step, part.position, call_id, clean(part.arguments))
         elif isinstance(part, ReasoningPart):
             event = ReasoningDelta(run_id, agent, depth, step, clean(part.text))
         else:

@@ -10,10 +10,10 @@ from . import tracing
 from .ask import stream_reply
 from .buffer import EventBuffer
 from .check import CheckReport, TaskComplete
-from .errors import OutcomeError, RunError
-from .events import Event, FeedbackInjected, RunFinished, Warned
+from .errors import ConfigError, OutcomeError, RunError, text_of
+from .events import Event, FeedbackInjected, RunFinished, ToolCalled, ToolReturned, Warned
 from .hooks import call_hook
-from .journal import Deadline, Journal
+from .journal import Deadline, Journal, LimitReached, Op
 from .ledger import Ledger, StallWatch
 from .limits import Budget, Usage
 from .log import logger
@@ -47,10 +47,24 @@ class StepDecision:
     Attributes:
         action: `go_on` continues after a pass or an answer, `stop` ends the run, None leaves it to the loop.
         feedback: a message that the next model call sees. `stop` with feedback gives one last step that sees it.
+
+    Raises:
+        ConfigError: the action is none of these, or the feedback is no text.
     """
 
     action: Literal["go_on", "stop"] | None = None
     feedback: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.action not in ("go_on", "stop", None):
+            raise ConfigError("action", self.action, "go_on, stop, or None")
+        if self.feedback is not None and not isinstance(self.feedback, str):
+            raise ConfigError("feedback", self.feedback, "a text, or None")
+
+    @property
+    def wants_step(self) -> bool:
+        """Whether the hook wants one more step."""
+        return self.action == "go_on" or (self.action == "stop" and bool(self.feedback))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +147,8 @@ class RunResult(Generic[T]):
 
     def failure(self) -> RunError:
         """Return the exception that stands for outcome `error`, with the failure itself as its cause."""
-        error = RunError(f"the run of {self.agent!r} failed in step {len(self.steps)}: {self.error}", self)
+        cause = "" if self.error is None else text_of(self.error)
+        error = RunError(f"the run of {self.agent!r} failed in step {len(self.steps)}: {cause}", self)
         error.__cause__ = self.error
         return error
 
@@ -180,6 +195,19 @@ class Answer:
     report: CheckReport | None
 
 
+@dataclass(slots=True)
+class OpenCall:
+    """A call of the last reply whose result is not in the conversation yet, and the events that tell of it."""
+
+    call: ToolCall
+    called: ToolCalled | None = None
+    result: ToolResult | None = None
+    returned: ToolReturned | None = None
+
+
+NOT_CARRIED_OUT = ToolResult("Not carried out: the run ended before this call had a result.", failed=True)
+
+
 class Run:
     """How far a run is. The loop moves it on; `result` is what it comes to."""
 
@@ -207,8 +235,9 @@ class Run:
         self.reply: Reply | None = None
         self.draft: list[str] = []
         self.result: RunResult[Any] | None = None
-        self.open_calls: dict[str, ToolCall] = {}
-        self.tool_results: dict[str, ToolResult] = {}
+        self.draft_ids: dict[int, str] = {}
+        self.open_calls: list[OpenCall] = []
+        self.remarks: list[str] = []
         self.call_ids: set[str] = {
             call.id for m in self.messages if isinstance(m, AssistantMessage) for call in m.tool_calls
         }
@@ -232,17 +261,29 @@ class Run:
         self.buffer.put(event)
 
     async def warn(self, code: str, message: str) -> None:
-        """Tell the reader and the log of something that does not change the outcome."""
-        logger().warning(message, code=code, run_id=self.spec.run_id, agent=self.spec.agent)
-        await self.show(Warned(*self.head, code, clean(message)))
+        """Tell the reader and the log, from the loop, of something that does not change the outcome."""
+        await self.emit(self._warning(code, message))
 
     async def observe(self, name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
-        """Call an observer; what it raises becomes a warning and loses nothing."""
+        """Call an observer, inside a step's body; what it raises becomes a warning and loses nothing."""
         try:
             return await call_hook(hook, *arguments)
         except Exception as error:
-            await self.warn(f"{name}_raised", f"{name} raised {type(error).__name__}: {error}")
+            text = f"{name} raised {type(error).__name__}: {text_of(error)}"
+            await self.show(self._warning(f"{name}_raised", text))
             return None
+
+    def _warning(self, code: str, message: str) -> Warned:
+        logger().warning(message, code=code, run_id=self.spec.run_id, agent=self.spec.agent)
+        return Warned(*self.head, code, clean(message))
+
+    async def act(self, key: str, body: Callable[[], Awaitable[T]], result_type: type[T] | None = None) -> T | None:
+        """Carry out one effect within the run's time. None once that is used up; `over_limit` says so."""
+        value = await self.journal.step(Op(key, body, result_type, deadlines=self.spec.deadlines))
+        if isinstance(value, LimitReached):
+            self.over_limit = "wall_time"
+            return None
+        return value
 
     # What a step needs.
 
@@ -305,6 +346,15 @@ class Run:
 
     # How it moves on.
 
+    @property
+    def is_last(self) -> bool:
+        """Whether no step may follow this one."""
+        return self.closing or self.step >= self.spec.max_steps
+
+    def awaits(self, call: ToolCall) -> bool:
+        """Whether `call` still has to get its result."""
+        return any(o.call is call and o.result is None for o in self.open_calls)
+
     def end(self, outcome: Outcome) -> None:
         """End the run; the first outcome stays."""
         if self.outcome is None:
@@ -313,7 +363,7 @@ class Run:
     def bail(self, text: str) -> None:
         """End the run with a sub-agent's answer as its own."""
         if self.outcome is None:
-            self._bailed_with = text
+            self._bailed_with = clean(text)
             self.outcome = "bailed"
 
     def fail(self, error: Exception) -> None:
@@ -323,23 +373,30 @@ class Run:
             self.outcome = "error"
 
     async def inject(self, text: str, source: Literal["check", "output", "on_step", "delegation"]) -> None:
-        """Put feedback into the conversation."""
+        """Put feedback into the conversation; a blank text is none."""
+        if not text.strip():
+            return
         hidden = source == "check" and self.spec.check is not None and self.spec.check.hide_feedback
         message = FeedbackMessage(clean(text), source, hidden)
         self.messages.append(message)
         await self.emit(FeedbackInjected(*self.head, self.step, self.iteration, source, message.text, hidden))
 
     def answer_open_calls(self) -> None:
-        """Append the results of the calls that the last assistant message made, in call order, each exactly once."""
-        for call in self.open_calls.values():
-            result = self.tool_results.get(call.id) or ToolResult(
-                "Not carried out: the run ended before this call had a result.", failed=True
-            )
+        """Append the results of the calls that the last assistant message made, in call order, each exactly once.
+
+        A call that was announced and has no result yet gets its event here too.
+        """
+        for position, open_call in enumerate(self.open_calls):
+            call, result = open_call.call, open_call.result or NOT_CARRIED_OUT
             self.messages.append(ToolMessage(call.id, call.name, result.text, result.failed))
-            text = result.text if result.evidence is None else result.evidence
-            self.evidence.append(Evidence(call.name, call.arguments, text, result.failed))
+            if open_call.result is not None:
+                text = result.text if result.evidence is None else clean(result.evidence)
+                self.evidence.append(Evidence(call.name, call.arguments, text, result.failed))
+            if _is_shown(open_call.called) and not _is_shown(open_call.returned):
+                self.show_now(
+                    ToolReturned(*self.head, self.step, position, call.id, call.name, result.text, result.failed)
+                )
         self.open_calls.clear()
-        self.tool_results.clear()
 
     def finish(self) -> RunResult[Any]:
         """Close what is open and say what the run came to. Every later call gives the same."""
@@ -385,7 +442,7 @@ class Run:
                 "reasoning_tokens": usage.reasoning_tokens,
                 "cost": usage.cost,
             },
-            None if self.error is None else clean(str(self.error)),
+            None if self.error is None else clean(text_of(self.error)),
         )
 
     def _record_open_step(self) -> None:
@@ -411,7 +468,7 @@ class Run:
         if self.outcome == "complete" or all(a.report is None for a in self.answers):
             return last_answer.text, last_answer.step
         # max() keeps the first of equals and the latest shall win, so the step is part of the key.
-        best = max(self.answers, key=lambda a: (a.report.rank if a.report else (-1, 0.0), a.step))
+        best = max(self.answers, key=lambda a: (a.report.rank if a.report else (False, -1, 0.0), a.step))
         return best.text, best.step
 
     def _output(self, text: str) -> Any:
@@ -419,5 +476,10 @@ class Run:
             return None
         try:
             return self.spec.output.parse(text)
-        except ValueError:
+        except Exception:
+            # When the text came as an answer, this was a complaint to the model or the end of the run.
             return None
+
+
+def _is_shown(event: Event | None) -> bool:
+    return event is not None and event.seq > 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import anyio.to_thread
 
 from .errors import ConfigError, ScorerError
-from .messages import Message
+from .messages import Message, clean
 from .models import Model, ModelRequest, Reply
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -110,7 +110,8 @@ class ScorerInput:
         step, iteration: where the run stands, from 1.
         memo: the scorer's notes; one dict for all its attempts at one answer.
         ask: calls a model so that its usage and its span belong to the run.
-        judged: tells the run of a verdict as soon as it stands, with the criterion's place in the rubric.
+        judged: tells the run of a verdict as soon as it stands, with the criterion's place in the rubric; not for
+            worker threads.
     """
 
     output: str
@@ -142,7 +143,7 @@ class Scorer(Protocol):
         ...
 
     async def score(self, input: ScorerInput, /) -> Score:
-        """Grade `input.output`."""
+        """Grade `input.output`. A plain method does too; it blocks the event loop while it runs."""
         ...
 
 
@@ -152,8 +153,8 @@ ScoreFunction = Callable[..., Any]
 class FunctionScorer:
     """A plain function as a scorer.
 
-    The function takes the output, and as a second argument the `ScorerInput` if it has room for one. It returns a bool,
-    a number from 0 to 1, or a `Score`. A function that is not async runs in a worker thread.
+    The function takes the output, and the `ScorerInput` too if it requires a second argument. It returns a bool, a
+    number from 0 to 1, or a `Score`. A function that is not async runs in a worker thread.
     """
 
     kind = "code"
@@ -164,7 +165,7 @@ class FunctionScorer:
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004
         )
-        self._takes_input = _room_for_two(function)
+        self._takes_input = _wants_two(function)
         self.id = id or str(getattr(function, "__name__", type(function).__name__))
 
     async def score(self, input: ScorerInput, /) -> Score:
@@ -177,13 +178,14 @@ class FunctionScorer:
         return as_score(self.id, await value if inspect.isawaitable(value) else value)
 
 
-def _room_for_two(function: ScoreFunction) -> bool:
+def _wants_two(function: ScoreFunction) -> bool:
+    # A second parameter with a default is the function's own business: `lambda text, word=word: word in text`.
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return False
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return len(positional) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds and p.default is p.empty for p in parameters) > 1
 
 
 def as_scorer(scorer: Any) -> Scorer:
@@ -193,6 +195,8 @@ def as_scorer(scorer: Any) -> Scorer:
         ConfigError: it is neither.
     """
     if isinstance(scorer, Scorer) and not isinstance(scorer, type):
+        if not isinstance(scorer.id, str):
+            raise ConfigError("scorers", scorer, "the `id` of a scorer is a text")
         return scorer
     if callable(scorer) and not isinstance(scorer, type):
         return FunctionScorer(scorer)
@@ -202,19 +206,43 @@ def as_scorer(scorer: Any) -> Scorer:
 
 
 def as_score(scorer_id: str, value: object) -> Score:
-    """Return the score that a scorer's return value stands for.
+    """Return the score that a scorer's return value stands for, with texts that can be sent and stored.
 
     Raises:
-        ScorerError: it is no score, no bool and no finite number, or its scale is not above 0.
+        ScorerError: it is no score, no bool and no finite number, its scale is not above 0, or a part of it is of a
+            wrong type.
     """
     if isinstance(value, bool | int | float):
-        value = Score(float(value))
+        value = Score(value)
     if not isinstance(value, Score):
         raise ScorerError(scorer_id, f"it returned {type(value).__name__}, not a bool, a number or a Score")
-    for name in ("value", "scale"):
-        number = getattr(value, name)
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+    numbers = {"value": value.value, "scale": value.scale}
+    for name, number in numbers.items():
+        if not isinstance(number, int | float) or not math.isfinite(number):
             raise ScorerError(scorer_id, f"its {name} is {number!r}, not a finite number")
     if value.scale <= 0:
         raise ScorerError(scorer_id, f"its scale is {value.scale!r}, not above 0")
-    return value
+    if value.passed is not None and not isinstance(value.passed, bool):
+        raise ScorerError(scorer_id, f"its passed is {value.passed!r}, not True, False or None")
+    if not isinstance(value.reason, str):
+        raise ScorerError(scorer_id, f"its reason is {value.reason!r}, not a text")
+    if not all(isinstance(verdict, Verdict) for verdict in value.criteria):
+        raise ScorerError(scorer_id, "its criteria are not all of them a Verdict")
+    return Score(
+        float(value.value),
+        float(value.scale),
+        value.passed,
+        clean(value.reason),
+        tuple(clean_verdict(verdict) for verdict in value.criteria),
+    )
+
+
+def clean_verdict(verdict: Verdict) -> Verdict:
+    """Return `verdict` with texts that can be sent, stored and exported."""
+    return replace(
+        verdict,
+        criterion_id=clean(verdict.criterion_id),
+        description=clean(verdict.description),
+        reason=clean(verdict.reason),
+        evidence=None if verdict.evidence is None else clean(verdict.evidence),
+    )

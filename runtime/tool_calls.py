@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import tracing
-from .errors import BudgetError, ToolError
+from .errors import BudgetError, ToolError, text_of
 from .events import ToolCalled, ToolReturned
 from .journal import ChildRun, Failure, Journal, LimitReached, Op
 from .messages import ToolCall, clean
@@ -23,11 +23,13 @@ Work = Op[ToolResult] | ChildRun[ToolResult]
 async def call_tools(run: Run, reply: Reply) -> None:
     """Carry out the calls of `reply` and append their results to the conversation, in call order.
 
-    Whatever happens to a call, it gets one result. A delegation's feedback follows the results.
+    Whatever happens to a call, it gets one result.
     """
     run.stall.saw(reply.tool_calls)
-    for position, call in enumerate(reply.tool_calls):
-        await run.emit(ToolCalled(*run.head, run.step, position, call.id, call.name, clean(call.arguments)))
+    for position, open_call in enumerate(run.open_calls):
+        call = open_call.call
+        open_call.called = ToolCalled(*run.head, run.step, position, call.id, call.name, call.arguments)
+        await run.emit(open_call.called)
     calls = [CallContext(run, run.step, position, call) for position, call in enumerate(reply.tool_calls)]
     work = [_work(context) for context in calls]
 
@@ -35,13 +37,13 @@ async def call_tools(run: Run, reply: Reply) -> None:
         await _settle(calls[index], value)
 
     await run.journal.gather(work, width=run.spec.max_parallel, settled=settled)
-    results = [run.tool_results[call.id] for call in reply.tool_calls]
+    results = [open_call.result for open_call in run.open_calls]
     run.answer_open_calls()
     for result in results:
-        if result.answer is not None:
+        if result is not None and result.answer is not None:
             run.bail(result.answer)
-        elif result.feedback:
-            await run.inject(result.feedback, "delegation")
+        elif result is not None and result.feedback:
+            run.remarks.append(result.feedback)
 
 
 def _work(context: CallContext) -> Work:
@@ -52,7 +54,10 @@ def _work(context: CallContext) -> Work:
         known = ", ".join(run.spec.tools) or "none"
         plan: ToolResult | Work = ToolResult(f"There is no tool named {call.name!r}. Tools: {known}.", failed=True)
     else:
-        plan = tool.plan(context)
+        try:
+            plan = tool.plan(context)
+        except Exception as error:
+            plan = _failed(context, Failure(error))
     if not isinstance(plan, ToolResult):
         try:
             run.spec.budget.reserve_tool_call()
@@ -84,10 +89,12 @@ async def _settle(context: CallContext, value: ToolResult | Failure | LimitReach
     run, call = context.run, context.call
     result = value if isinstance(value, ToolResult) else _failed(context, value)
     result = replace(result, text=clean(result.text))
-    run.tool_results[call.id] = result
-    await run.emit(
-        ToolReturned(*run.head, context.step, context.position, call.id, call.name, result.text, result.failed)
+    open_call = run.open_calls[context.position]
+    open_call.result = result
+    open_call.returned = ToolReturned(
+        *run.head, context.step, context.position, call.id, call.name, result.text, result.failed
     )
+    await run.emit(open_call.returned)
 
 
 def _failed(context: CallContext, value: Failure | LimitReached) -> ToolResult:
@@ -101,22 +108,32 @@ def _failed(context: CallContext, value: Failure | LimitReached) -> ToolResult:
         run.over_limit = value.error.limit
         return ToolResult(f"The tool {name!r} was cut: a usage limit of the run is used up.", failed=True)
     if isinstance(value.error, ToolError):
-        return ToolResult(str(value.error), failed=True)
+        return ToolResult(text_of(value.error), failed=True)
     tool = run.spec.tools.get(name)
     if tool is not None and tool.target is not None:
         # Exception texts of a sub-agent's machinery are for people, not for a model.
         return ToolResult(f"The agent {tool.target!r} failed.", failed=True)
-    return ToolResult(f"The tool {name!r} failed: {type(value.error).__name__}: {value.error}", failed=True)
+    return ToolResult(f"The tool {name!r} failed: {type(value.error).__name__}: {text_of(value.error)}", failed=True)
 
 
-def with_unique_ids(calls: Sequence[ToolCall], used: set[str]) -> tuple[ToolCall, ...]:
-    """Return `calls` with ids that occur once in the conversation, and note them in `used`."""
-    unique: list[ToolCall] = []
-    for call in calls:
-        name, count = call.id or "call", 1
-        while name in used or not name:
-            count += 1
-            name = f"{call.id or 'call'}_{count}"
-        used.add(name)
-        unique.append(call if name == call.id else ToolCall(name, call.name, call.arguments))
-    return tuple(unique)
+def with_unique_ids(calls: Sequence[ToolCall], used: set[str], streamed: Mapping[int, str]) -> tuple[ToolCall, ...]:
+    """Return `calls` with clean texts, and with ids that occur once in the conversation; `used` takes note of them.
+
+    Args:
+        streamed: position to id, for calls that got theirs while they were streamed.
+    """
+    return tuple(
+        ToolCall(streamed.get(position) or take_id(call.id, used), clean(call.name), clean(call.arguments))
+        for position, call in enumerate(calls)
+    )
+
+
+def take_id(wanted: str, used: set[str]) -> str:
+    """Return `wanted`, with a number where it is used already, and note it in `used`."""
+    name = wanted = clean(wanted) or "call"
+    count = 1
+    while name in used:
+        count += 1
+        name = f"{wanted}_{count}"
+    used.add(name)
+    return name

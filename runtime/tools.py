@@ -59,9 +59,12 @@ class RunContext:
     _position: int = 0
 
     async def progress(self, data: Any) -> None:
-        """Show the reader how far a tool is, as a `tool_progress` event. `data` is any JSON-ready value."""
-        if self._run is not None and self.call is not None:
-            run = self._run
+        """Show the reader how far a tool is, as a `tool_progress` event. `data` is any JSON-ready value.
+
+        What comes after the call has its result, for example from an abandoned thread, is not shown.
+        """
+        run = self._run
+        if run is not None and self.call is not None and run.awaits(self.call):
             event = ToolProgress(
                 *run.head, step=self.step, position=self._position, call_id=self.call.id, name=self.call.name, data=data
             )

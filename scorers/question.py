@@ -72,11 +72,10 @@ def verdict_schema(ids: Sequence[str]) -> OutputSchema:
         "evidence": {"type": ["string", "null"]},
         "satisfied": {"type": "boolean"},
     }
-    verdict = _closed_object(properties)
-    return OutputSchema(
-        "verdicts",
-        _closed_object({"verdicts": {"type": "array", "items": verdict}, "summary": {"type": ["string", "null"]}}),
-    )
+    # The count keeps small models from repeating verdicts until their reply is cut.
+    count = {"minItems": len(ids), "maxItems": len(ids)}
+    verdicts = {"type": "array", "items": _closed_object(properties), **count}
+    return OutputSchema("verdicts", _closed_object({"verdicts": verdicts, "summary": {"type": ["string", "null"]}}))
 
 
 def _closed_object(properties: dict[str, object]) -> dict[str, object]:

@@ -33,7 +33,7 @@ from alfine import (
     create_rubric_scorer,
     tool,
 )
-from alfine.runtime.events import CheckFinished, DelegationFinished, Event, ScorerFinished, StepFinished, TextDelta
+from alfine.events import CheckFinished, DelegationFinished, Event, ScorerFinished, StepFinished, TextDelta
 from alfine.scorers import parse_rubric
 from alfine.testing import FakeOpenAI, Turn, call, http_error
 

@@ -231,8 +231,8 @@ def _section_blocks(heading: str, brief: Brief, notes: Notes) -> list[str]:
     found = [quote for quote in notes.quotes() if any(term in quote.text.casefold() for term in terms)]
     if terms == ["?"]:
         found = [quote for quote in notes.quotes() if quote.text.endswith(("?", "？"))]  # noqa: RUF001
-    fresh = [str(quote) for quote in found if quote.text not in used]
-    return fresh[:2] or [NOTHING]
+    fresh = [quote for quote in found if quote.text not in used]
+    return [str(quote) for quote in (fresh or found)[:2]] or [NOTHING]
 
 
 def _quote_until(brief: Brief, notes: Notes, enough: Callable[[], bool]) -> None:

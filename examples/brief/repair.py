@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
-from .demands import KEY_POINTS, AtMostWords, Demand
-from .layout import Brief, Quote, Section, count_words, quotes, same_heading
+from .demands import KEY_POINTS, SOURCES, AtMostWords, Demand
+from .layout import Brief, Quote, Section, count_words, quotes
 from .notes import Notes
 from .sentences import clip
 
 ROUNDS = 3
 SHORTER = (16, 8, 4)
+_WEIGHTS = {KEY_POINTS: 0, SOURCES: 2}
 
 
 def repair(brief: Brief, notes: Notes, demands: Sequence[Demand]) -> Brief:
@@ -39,8 +40,8 @@ class _Trimmer:
         self._met = [demand for demand in demands if demand.missing(str(brief), names) is None]
 
     def trim(self) -> None:
-        # Key points are the most; what stands last weighs least. Every section keeps something.
-        ordered = sorted(self._brief.sections, key=lambda section: not same_heading(section.heading, KEY_POINTS))
+        # Key points are the most, and what stands last weighs least. Every section keeps something.
+        ordered = sorted(self._brief.sections, key=lambda section: _WEIGHTS.get(section.heading, 1))
         for section in ordered:
             for place in reversed(range(1, len(section.blocks))):
                 self._try(section, place, None)

@@ -50,7 +50,7 @@ def mentions(text: str, word: str) -> bool:
 
 
 def _is_sentence(text: str) -> bool:
-    return text[-1] in ".!?…。！？\"”’)" and (len(text.split()) > 3 or len(text) > 8)  # noqa: RUF001
+    return text[-1] in '.!?…。！？"”’)' and (len(text.split()) > 3 or len(text) > 8)  # noqa: RUF001
 
 
 def _paragraphs(text: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ MOST_NOTES = 48
 AROUND = 80
 QUESTION_MARKS = "?？"  # noqa: RUF001
 
-_COMMON = frozenset("about after brief document documents every other reader should their there these write".split())
+_COMMON = frozenset({"about", "after", "brief", "document", "documents", "reader", "should", "their", "these", "write"})
 
 ToolResult = tuple[str, Mapping[str, Any], str]
 

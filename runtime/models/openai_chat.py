@@ -78,6 +78,11 @@ class OpenAIChatModel:
     def __repr__(self) -> str:
         return f"OpenAIChatModel({self.name!r}, provider={self.provider!r})"
 
+    @property
+    def base_url(self) -> str:
+        """Where requests go; traces name the server by it."""
+        return self._endpoint.base_url
+
     async def aclose(self) -> None:
         """Close the model's own connections on this event loop; they also close when the loop ends."""
         await close_client(self)
@@ -105,6 +110,8 @@ class OpenAIChatModel:
                 async for chunk in chunks:
                     for part in reader.read(chunk):
                         yield part
+                    if reader.failure is not None:
+                        raise reader.failure
                     if reader.done:
                         await _finish(chunks, _DRAIN)
                         break

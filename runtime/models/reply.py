@@ -101,7 +101,7 @@ class ReplyBuilder:
         if self._response_id is None:
             self._response_id = _text_or_none(frame.get("id"))
             self._response_model = _text_or_none(frame.get("model"))
-        if isinstance(usage := frame.get("usage"), dict) and usage:
+        if (usage := frame.get("usage")) and isinstance(usage, dict):
             self._usage = usage
         choices = frame.get("choices")
         if not isinstance(choices, list):
@@ -109,14 +109,18 @@ class ReplyBuilder:
         out: list[Part] = []
         for choice in choices:
             # Only one answer is ever asked for; further ones come only where `extra_body` wants them.
-            if not isinstance(choice, dict) or choice.get("index"):
+            if type(choice) is not dict or choice.get("index"):
                 continue
             delta = choice.get("delta")
             if delta is None and not self.has_output:
                 delta = choice.get("message")
-            if isinstance(delta, dict):
-                self._delta(delta, out)
-            if isinstance(reason := choice.get("finish_reason"), str) and reason:
+            if type(delta) is dict:
+                if len(delta) == 1 and type(content := delta.get("content")) is str:
+                    # What nearly every chunk is.
+                    self._add_text(self._text_joiner.push(content), out)
+                else:
+                    self._delta(delta, out)
+            if (reason := choice.get("finish_reason")) and isinstance(reason, str):
                 self.finish_reason = reason
         return out
 

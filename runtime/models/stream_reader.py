@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pydantic_core import from_json
 
+from ..errors import ModelError
 from ..json_text import read_json
 from .failures import Failures
 from .protocol import Part
@@ -20,6 +21,10 @@ class StreamReader:
         builder: puts the reply together.
         failures: builds the errors.
         content_type: the response's; a server that does not stream answers with JSON.
+
+    Attributes:
+        done: the server has sent its last frame.
+        failure: what was wrong with the bytes, if something was.
     """
 
     def __init__(self, builder: ReplyBuilder, failures: Failures, content_type: str = "text/event-stream") -> None:
@@ -29,6 +34,7 @@ class StreamReader:
         self._whole: list[bytes] | None = [] if content_type.startswith("application/json") else None
         self._content_type = content_type
         self.done = False
+        self.failure: ModelError | None = None
 
     @property
     def has_output(self) -> bool:
@@ -40,30 +46,34 @@ class StreamReader:
         """Whether the server has said that the reply ends here."""
         return self.done or self._builder.finish_reason is not None
 
-    def read(self, chunk: bytes) -> Iterator[Part]:
-        """Take the next bytes and give the parts that they complete.
+    def read(self, chunk: bytes) -> Sequence[Part]:
+        """Take the next bytes and return the parts that they complete.
 
-        Raises:
-            ModelError: the server reports an error, or sends what is no chunk.
+        Where the server reports an error, or sends what is no chunk, the parts before it come and `failure` says what
+        was wrong; nothing must be read after that. A list and no generator, since every token comes through here.
         """
         if self._whole is not None:
             if self._whole or chunk.lstrip()[:1] in (b"{", b""):
                 self._whole.append(chunk)
-                return
+                return ()
             # Events under the wrong name.
             self._whole = None
         feed = self._builder.feed
-        for name, data in self._splitter.feed(chunk):
-            if not name and not self.done:
-                try:
-                    frame = from_json(data)
-                except ValueError:
-                    yield from self._event((name, data))
-                    continue
-                if type(frame) is dict and not frame.get("error") and "choices" in frame:
-                    yield from feed(frame)
-                    continue
-            yield from self._event((name, data))
+        parts: list[Part] = []
+        try:
+            for event in self._splitter.feed(chunk):
+                if not event[0] and not self.done:
+                    try:
+                        frame = from_json(event[1])
+                    except ValueError:
+                        frame = None
+                    if type(frame) is dict and "choices" in frame and not frame.get("error"):
+                        parts += feed(frame)
+                        continue
+                parts += self._event(event)
+        except ModelError as error:
+            self.failure = error
+        return parts
 
     def end(self) -> Iterator[Part]:
         """Say that no more bytes come; gives what is left, the `Reply` last.
@@ -84,13 +94,13 @@ class StreamReader:
             raise self._failures.error("ended its stream without an answer", retryable=True)
         yield from self._builder.end()
 
-    def _event(self, event: Event) -> Iterator[Part]:
+    def _event(self, event: Event) -> Sequence[Part]:
         name, data = event
         if self.done or not data.strip():
-            return
+            return ()
         if data.strip() == b"[DONE]":
             self.done = True
-            return
+            return ()
         try:
             frame = read_json(data)
         except ValueError as error:
@@ -104,4 +114,4 @@ class StreamReader:
             raise self._failures.error(f"sent a chunk that is no JSON object: {str(frame)[:200]!r}")
         if frame.get("error") or frame.get("object") == "error":
             raise self._failures.reported(frame)
-        yield from self._builder.feed(frame)
+        return self._builder.feed(frame)

@@ -1,5 +1,6 @@
 """alfine: a supervisor delegates, its answer is graded, and what a grader finds wrong goes back until it holds."""
 
+from . import events
 from .agents import (
     Agent,
     DelegationEnd,
@@ -60,7 +61,6 @@ from .runtime import (
     UsageLimits,
     UserMessage,
     Verdict,
-    events,
     message_from_dict,
     message_to_dict,
     register_provider,

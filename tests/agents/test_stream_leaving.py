@@ -10,7 +10,7 @@ import anyio.lowlevel
 import pytest
 
 from alfine import Agent, OpenAIChatModel, RunError, Score, StreamError, tool
-from alfine.runtime.events import Event, RunFinished, TextDelta
+from alfine.events import Event, RunFinished, TextDelta
 from alfine.testing import FakeOpenAI, Gate, ScriptedModel, Turn, call, http_error
 
 

@@ -72,7 +72,7 @@ async def test_an_async_tool_that_is_late_is_cut() -> None:
 
 
 async def test_a_sync_tool_that_is_late_is_abandoned_and_counted_until_it_returns(blocked: Blocked) -> None:
-    @tool(timeout=0.02)
+    @tool(timeout=0.5)
     def function() -> str:
         blocked.wait()
         return "too late"

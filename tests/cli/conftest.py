@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic_core import from_json
 
-from alfine.events import Event, event_from_dict
+from alfine.runtime.events import Event, event_from_dict
 
 HERE = Path(__file__).parent
 

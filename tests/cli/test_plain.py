@@ -5,7 +5,15 @@ from collections.abc import Sequence
 import pytest
 
 from alfine.cli.plain import PlainLines, feedback_lines, usage_words
-from alfine.events import Event, FeedbackInjected, ReasoningDelta, ScorerFinished, StepFinished, TextDelta, Warned
+from alfine.runtime.events import (
+    Event,
+    FeedbackInjected,
+    ReasoningDelta,
+    ScorerFinished,
+    StepFinished,
+    TextDelta,
+    Warned,
+)
 from alfine.runtime.limits import Usage
 
 RUN = ("run", "boss", 0)

@@ -9,11 +9,11 @@ from rich.console import Console
 
 from alfine.cli.render import ledger_table, show_item, status_line
 from alfine.cli.state import RunState, ViewState
-from alfine.events import Event, FeedbackInjected, StepStarted, TextDelta, ToolCalled, ToolReturned
+from alfine.runtime.check import ScorerResult
+from alfine.runtime.events import Event, FeedbackInjected, StepStarted, TextDelta, ToolCalled, ToolReturned
 from alfine.runtime.ledger import Ledger
 from alfine.runtime.limits import Usage, UsageLimits
 from alfine.runtime.scoring import Score, Verdict
-from alfine.runtime.check import ScorerResult
 
 RUN = ("run", "boss", 0)
 
@@ -35,7 +35,7 @@ def drawn(run: RunState, width: int, *, colour: bool = False) -> str:
 
 
 def test_a_recorded_run_is_drawn_as_a_tree(recorded: Sequence[Event]) -> None:
-    lines = draw(recorded).splitlines()
+    lines = [line.rstrip() for line in draw(recorded).splitlines()]
     assert lines[1:8] == [
         "supervisor draft I ask.",
         "→ research Find tides",

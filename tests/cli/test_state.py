@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from alfine.cli.state import CallItem, CheckItem, NoteItem, RunState, TextItem, ViewState
-from alfine.events import (
+from alfine.runtime.events import (
     CheckStarted,
     CriterionJudged,
     DelegationStarted,

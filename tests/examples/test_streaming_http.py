@@ -1,8 +1,14 @@
 """The response that streams a run, called as a server calls it, on both event loops."""
 
 import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +19,7 @@ import pytest
 from alfine import Agent, tool
 from alfine.testing import Gate, ScriptedModel, Turn, call
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "streaming_http.py"
 Load = Callable[[str], ModuleType]
 Message = MutableMapping[str, Any]
 Event = dict[str, Any]
@@ -167,7 +174,7 @@ async def test_a_client_that_hangs_up_cancels_the_run_its_sub_runs_and_its_tools
     at_work, stopped = anyio.Event(), anyio.Event()
 
     @tool
-    async def dig() -> str:
+    async def dig() -> None:
         """Dig without end."""
         at_work.set()
         try:
@@ -270,3 +277,21 @@ async def test_the_page_asks_nobody_but_its_server(example: ModuleType) -> None:
     assert b"<!doctype html>" in made.body
     assert b"http://" not in made.body
     assert b"https://" not in made.body
+
+
+def test_the_example_serves_as_a_program(tmp_path: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
+    with subprocess.Popen(
+        [sys.executable, EXAMPLE, "0"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, encoding="utf-8"
+    ) as program:
+        try:
+            assert program.stderr is not None
+            log = iter(program.stderr.readline, "")
+            address = next(found[0] for line in log if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
+            request = urllib.request.Request(f"{address}/runs", b'{"prompt": "Bicycles"}')
+            with urllib.request.urlopen(request, timeout=60) as response:
+                events = [event for frame in response.read().split(b"\n\n") if (event := event_of(frame))]
+        finally:
+            program.terminate()
+    assert terminal(events) == [events[-1]]
+    assert events[-1]["outcome"] == "complete"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
+
 from alfine.agents.tool import FunctionTool
 from alfine.runtime.buffer import EventBuffer
 from alfine.runtime.events import Event
 from alfine.runtime.journal import Failure, LimitReached, MemoryJournal, Op
 from alfine.runtime.loop import run_loop
 from alfine.runtime.messages import ToolCall, ToolMessage, UserMessage
-from alfine.runtime.run import Run, RunResult, RunSpec
+from alfine.runtime.run import OpenCall, Run, RunResult, RunSpec
 from alfine.runtime.tools import CallContext, Tool, ToolResult
 from alfine.runtime.tracing import NO_SCOPE
 from alfine.testing import ScriptedModel, Turn, call
@@ -39,7 +41,9 @@ class Bench:
 
     def plan(self, tool: Tool, arguments: str) -> ToolResult | Op[ToolResult]:
         """Return what the tool wants to do."""
-        plan = tool.plan(CallContext(self.run, 1, 0, ToolCall("c1", tool.definition.name, arguments)))
+        call = ToolCall("c1", tool.definition.name, arguments)
+        self.run.open_calls = [OpenCall(call)]
+        plan = tool.plan(CallContext(self.run, 1, 0, call))
         assert isinstance(plan, ToolResult | Op)
         return plan
 
@@ -60,7 +64,8 @@ class Bench:
 
     async def events(self) -> list[Event]:
         """Return the events so far."""
-        return list(await self.buffer.take())
+        with anyio.fail_after(5):
+            return list(await self.buffer.take())
 
 
 def refusal(tool: Tool, arguments: str) -> str:

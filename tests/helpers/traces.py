@@ -203,7 +203,7 @@ PASSED = Score(1, reason="All there", criteria=(verdict("analysis", True), verdi
 
 def otel_tool(name: str) -> Any:
     """Load a module of the trace tools: the folder that `ALFINE_OTEL_TOOLS` names, else a sibling of the project."""
-    folder = Path(os.environ.get("ALFINE_OTEL_TOOLS") or Path(__file__).parents[2] / "shared" / "otel")
+    folder = Path(os.environ.get("ALFINE_OTEL_TOOLS") or Path(__file__).parents[3] / "shared" / "otel")
     path = folder / f"{name}.py"
     if not path.is_file():
         pytest.skip(f"no {path.name} in {folder}: set ALFINE_OTEL_TOOLS to the folder of the trace tools")

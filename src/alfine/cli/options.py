@@ -101,6 +101,8 @@ def read_rubric(given: str) -> str:
     Raises:
         UsageFault: the file cannot be read, or `given` looks like a path and there is no such file.
     """
+    if not given.strip():
+        return given  # no path, though Path("") is the current directory
     path = Path(given)
     try:
         is_there = path.exists()

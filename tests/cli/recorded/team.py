@@ -4,14 +4,14 @@ import time
 
 import anyio
 
-from alfine import Agent, ModelError, Score, TaskComplete, Verdict, create_rubric_scorer, tool
+from alfine import Agent, ModelError, Score, TaskComplete, Verdict, tool
 from alfine.testing import ScriptedModel, SeenRequest, Turn, call
 
 
 @tool
 def search(query: str) -> str:
     """Search for a word."""
-    print("a tool prints this")
+    print("a tool prints this")  # noqa: T201
     return f"[bold]{query}[/bold]: twice a day \x1b[31m漢字"
 
 
@@ -48,7 +48,7 @@ def supervisor() -> Agent[str]:
     research = Agent(
         "research", model=ScriptedModel([asks, "Tides come\ntwice a day. \x07"], name="small"), tools=[search]
     )
-    script = [
+    script: list[Turn | str] = [
         Turn("I ask.", tool_calls=[call("delegate_research", {"prompt": "Find tides"})]),
         "Tides [bold]come[/bold]. \x1b[2J",
         "Tides come.\nAdvice: go at noon.",
@@ -74,11 +74,6 @@ number = 7
 def judged() -> Agent[str]:
     """An agent whose model is its own judge too, and cannot judge."""
     return Agent("judged", model=ScriptedModel([Turn("no verdicts", repeat=True)]))
-
-
-def with_own_check() -> Agent[str]:
-    rubric = create_rubric_scorer(model=ScriptedModel([]), criteria="Is short")
-    return Agent("own", model=ScriptedModel(["x"]), is_task_complete=TaskComplete(scorers=[rubric], strategy="any"))
 
 
 def asks_for_more(more: str) -> Agent[str]:

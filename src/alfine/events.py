@@ -1,0 +1,3 @@
+"""The events of a run, under the name that users write: `from alfine.events import TextDelta`."""
+
+from .runtime.events import *
