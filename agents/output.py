@@ -53,4 +53,5 @@ def without_fence(text: str) -> str:
         return text
     inner = text[start + len(_FENCE) : end]
     language, newline, rest = inner.partition("\n")
-    return rest if newline and (language.strip().isalpha() or not language.strip()) else inner
+    named = newline and (language.strip().isalpha() or not language.strip())
+    return (rest if named else inner).strip()

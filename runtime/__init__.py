@@ -38,7 +38,7 @@ from .models import (
 )
 from .models.openai_chat import OpenAIChatModel
 from .models.providers import register_provider, resolve_model
-from .run import RunResult, StepDecision, StepInfo, StepRecord
+from .result import RunResult, StepDecision, StepInfo, StepRecord
 from .scoring import Evidence, FunctionScorer, Score, Scorer, ScorerInput, Verdict
 from .tools import RunContext, ToolResult
 

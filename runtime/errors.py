@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .run import RunResult
+    from .result import RunResult
 
 
 def text_of(error: BaseException) -> str:

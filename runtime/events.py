@@ -12,6 +12,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar
 
 __all__ = [
+    "EVENTS_VERSION",
+    "EVENT_TYPES",
     "ApprovalRequested",
     "ApprovalResolved",
     "CheckFinished",
@@ -19,8 +21,6 @@ __all__ = [
     "CriterionJudged",
     "DelegationFinished",
     "DelegationStarted",
-    "EVENTS_VERSION",
-    "EVENT_TYPES",
     "Event",
     "FeedbackInjected",
     "ReasoningDelta",

@@ -18,7 +18,8 @@ from .log import logger
 from .messages import AssistantMessage, clean
 from .models import Reply
 from .parts import part_sink
-from .run import Answer, OpenCall, Run, RunResult, StepDecision, StepInfo, StepRecord
+from .result import Answer, RunResult, StepDecision, StepInfo, StepRecord
+from .run import OpenCall, Run
 from .tool_calls import call_tools, with_unique_ids
 
 NO_WISH = StepDecision()

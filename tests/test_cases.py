@@ -89,17 +89,16 @@ class Play:
             request_context=options.get("request_context", {}),
             on_step=self.on_step(),
         )
-        async with anyio.create_task_group() as group:
-            async with stream:
-                if abort := options.get("abort_on_call"):
-                    group.start_soon(self.abort, stream.cancel, abort)
-                async for event in stream:
-                    self.events.append(event)
-                try:
-                    self.result = await stream.result()
-                except AlfineError as error:
-                    self.error = error
-                    self.result = getattr(error, "result", None)
+        async with anyio.create_task_group() as group, stream:
+            if abort := options.get("abort_on_call"):
+                group.start_soon(self.abort, stream.cancel, abort)
+            async for event in stream:
+                self.events.append(event)
+            try:
+                self.result = await stream.result()
+            except AlfineError as error:
+                self.error = error
+                self.result = getattr(error, "result", None)
         for model in self.models.values():
             await model.aclose()
 

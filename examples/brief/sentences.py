@@ -15,7 +15,7 @@ _WORD = re.compile(r"\w")
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text; without any, its headings and fragments.
+    """Return the sentences of a text; without any, its headings and fragments, or else its lines.
 
     White space is one space, and what is too long is cut after a word: each one can be found in the text again.
 
@@ -33,7 +33,8 @@ def sentences(text: str) -> list[str]:
             if not _WORD.search(sentence):
                 continue
             (fragments if is_heading or not _is_sentence(sentence) else whole).append(sentence)
-    return list(dict.fromkeys(whole or fragments))
+    lines = [clip(line) for line in text.splitlines() if line.strip() and not _FENCE.match(line)]
+    return list(dict.fromkeys(whole or fragments or lines))
 
 
 def clip(text: str, words: int = MOST_WORDS) -> str:

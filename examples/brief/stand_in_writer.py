@@ -60,5 +60,7 @@ def _first_draft(notes: Notes) -> Brief:
     """Arrange the notes as best as one can without knowing what will be demanded."""
     first = Notes(dict(islice(notes.sentences.items(), FIRST_DOCUMENTS)))
     opening = next((sentences[0] for sentences in first.sentences.values() if sentences), "There is nothing to say.")
+    if not opening[0].isalnum():
+        opening = f"“{opening}”"  # what it begins with could be a mark of Markdown
     points = [str(quote) for quote in islice(first.quotes(), 2 * FIRST_DOCUMENTS)]
     return Brief("Brief", [Section(SUMMARY, [opening]), Section(KEY_POINTS, points)])

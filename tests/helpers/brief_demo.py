@@ -1,4 +1,4 @@
-"""The demo's package `brief`, imported as `scripts/demo` has it: with `examples/` on the path, and nothing else of it."""
+"""The demo's package `brief`, imported as `scripts/demo` has it: with `examples/` on the path."""
 
 from __future__ import annotations
 

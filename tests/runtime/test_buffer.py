@@ -104,6 +104,6 @@ async def test_a_closed_buffer_still_numbers_events_and_keeps_none() -> None:
     buffer = EventBuffer(1)
     buffer.close()
     events = [event() for _ in range(5)]
-    assert not any([buffer.put(e) for e in events])
+    assert [buffer.put(e) for e in events] == [False] * 5
     assert [e.seq for e in events] == [1, 2, 3, 4, 5]
     assert len(await buffer.take()) == 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from playing import Says, of, play, wants, worker
 
 from alfine import CheckReport, ConfigError, Score, ScorerError, ScorerInput, ScorerResult, TaskComplete, Verdict
 from alfine.runtime.check import decide
@@ -20,7 +21,6 @@ from alfine.runtime.events import (
     Warned,
 )
 from alfine.testing import Gate
-from playing import Says, of, play, wants, worker
 
 
 def result(passed: bool | None) -> ScorerResult:
@@ -342,6 +342,6 @@ async def test_a_verdict_after_the_scorer_has_ended_is_not_shown() -> None:
     ],
     ids=repr,
 )
-def test_a_wrong_argument_is_named_at_construction(argument: str, value: object) -> None:
+def test_a_wrong_argument_is_named_at_construction(argument: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=argument):
         TaskComplete(**{argument: value})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from playing import Says, of, play, wants, worker
 
 from alfine import CheckReport, FeedbackMessage, Score, Verdict
 from alfine.runtime.events import FeedbackInjected
-from playing import Says, of, play, wants, worker
 
 REASONS = ["  two lines\n\n  and 3.5 s\t<tag> ```code```  ", "- a list\n- of two", "fine as it is"]
 

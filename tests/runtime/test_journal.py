@@ -167,7 +167,8 @@ async def test_a_child_run_gets_a_journal() -> None:
         assert isinstance(value, int)
         return value
 
-    assert await journal().gather([ChildRun("c", body), Op("o", gives(8))]) == [7, 8]
+    items: list[Op[int] | ChildRun[int]] = [ChildRun("c", body), Op("o", gives(8))]
+    assert await journal().gather(items) == [7, 8]
 
 
 async def test_settled_is_told_of_each_item_as_it_settles() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from playing import Says, play, worker
 
 from alfine import CheckReport, Ledger, RunResult, Score, ScorerResult, ToolCall, Verdict, tool
 from alfine.runtime.ledger import StallWatch
 from alfine.testing import Turn, call
-from playing import Says, play, worker
 
 
 def result(position: int = 0, value: float = 0.0, reason: str = "", **satisfied: bool) -> ScorerResult:

@@ -8,6 +8,8 @@ from typing import Any
 
 import anyio
 import pytest
+from judging import says
+from playing import Says, of, play, wants, worker
 
 from alfine import (
     Agent,
@@ -24,8 +26,6 @@ from alfine import (
 from alfine.runtime.events import FeedbackInjected, RunFinished, StepStarted, ToolReturned
 from alfine.runtime.limits import Budget
 from alfine.testing import Gate, ScriptedModel, Turn, call
-from judging import says
-from playing import Says, of, play, wants, worker
 
 
 @tool

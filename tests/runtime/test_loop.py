@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from playing import Says, of, play, wants, worker
 from pydantic import BaseModel
 
 from alfine import (
@@ -41,7 +42,6 @@ from alfine.runtime.loop import run_loop
 from alfine.runtime.run import Run, RunSpec
 from alfine.runtime.tracing import NO_SCOPE
 from alfine.testing import Gate, ScriptedModel, Turn, call
-from playing import Says, of, play, wants, worker
 
 LOOKUP = Turn("Let me see", tool_calls=[call("lookup", {"q": "x"})])
 
@@ -239,6 +239,29 @@ async def test_an_output_type_that_crashes_ends_the_run_as_error_with_a_terminal
     result = await run_loop(Run(spec, MemoryJournal(buffer), buffer, NO_SCOPE))
     assert (result.outcome, repr(result.error), result.text) == ("error", "KeyError('crash')", "text")
     assert type((await buffer.take())[-1]) is RunFinished
+
+
+class WritingJournal(MemoryJournal):
+    """A journal that has to wait, as for a disk, before it shows an event."""
+
+    async def emit(self, event: Event) -> None:
+        await anyio.lowlevel.checkpoint()
+        await super().emit(event)
+
+
+async def test_a_cancelled_run_shows_its_terminal_event_also_when_its_journal_can_no_longer_wait() -> None:
+    agent, _ = worker([Turn("never", wait=Gate())])
+    stream = agent.stream("Do it")
+    stream._run.journal = WritingJournal(stream._run.buffer)
+    events: list[Event] = []
+    with anyio.fail_after(5):
+        async with stream:
+            async for event in stream:
+                events.append(event)
+                if isinstance(event, StepStarted):
+                    stream.cancel()
+            assert (await stream.result()).outcome == "cancelled"
+    assert [type(e) for e in events[-1:]] == [RunFinished]
 
 
 class Unspeakable(Exception):

@@ -7,11 +7,11 @@ from typing import Any
 
 import anyio
 import pytest
+from playing import Says, of, play, wants, worker
 
 from alfine import Agent, StepDecision, StepInfo, UsageLimits, tool
 from alfine.runtime.events import CheckFinished, FeedbackInjected, StepStarted, Warned
 from alfine.testing import ScriptedModel, Turn, call
-from playing import Says, of, play, wants, worker
 
 LOOKUP = Turn("Looking", tool_calls=[call("lookup", {"q": "x"})])
 GO_ON, STOP = StepDecision("go_on"), StepDecision("stop")

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playing import Says, play, worker
 
 from alfine import ConfigError, FunctionScorer, Score, ScorerError, ScorerInput, Verdict
 from alfine.runtime.scoring import as_score, as_scorer
-from playing import Says, play, worker
 
 GIVEN = ScorerInput(output="the text", task="The task")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+from playing import Says, of, play, worker
 
 from alfine import (
     Agent,
@@ -34,7 +35,6 @@ from alfine.runtime.journal import Op
 from alfine.runtime.tool_calls import take_id, with_unique_ids
 from alfine.runtime.tools import CallContext
 from alfine.testing import ScriptedModel, Turn, call
-from playing import Says, of, play, worker
 
 
 @tool
@@ -225,8 +225,9 @@ async def test_ids_that_a_server_repeats_become_unique_in_every_event_and_messag
     ids = [c.id for m in result.messages if isinstance(m, AssistantMessage) for c in m.tool_calls]
     assert ids == ["call_0", "call_0_2", "call_0_3"]
     assert [m.call_id for m in result.messages if isinstance(m, ToolMessage)] == ids
-    for kind in (ToolCallStarted, ToolCalled, ToolReturned):
-        assert [e.call_id for e in of(events, kind)] == ids
+    assert [e.call_id for e in of(events, ToolCallStarted)] == ids
+    assert [e.call_id for e in of(events, ToolCalled)] == ids
+    assert [e.call_id for e in of(events, ToolReturned)] == ids
     assert {e.call_id for e in of(events, ToolCallDelta)} == set(ids)
     assert len(model.requests) == 3
 

@@ -8,8 +8,8 @@ import pytest
 from judging import given
 
 from alfine.runtime.models import ModelSettings
-from alfine.runtime.scoring import Evidence, ScorerInput
 from alfine.runtime.models.wire import is_strict
+from alfine.runtime.scoring import Evidence, ScorerInput
 from alfine.scorers.criteria import parse_rubric
 from alfine.scorers.question import SHOWN_CHARACTERS, judge_question, verdict_schema
 
