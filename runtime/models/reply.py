@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..json_text import is_json_object, write_json
@@ -18,26 +18,30 @@ _FINISH: dict[str, FinishReason] = {
 
 
 class TextJoiner:
-    """Makes pieces of text sendable. Half of a character at a piece's end waits for the next piece to complete it."""
+    """Makes pieces of text sendable. Half of a character at a piece's end waits for the next piece to complete it.
 
-    __slots__ = ("_half",)
+    Attributes:
+        half: what waits; a piece of ASCII that comes while nothing waits is sendable as it is.
+    """
+
+    __slots__ = ("half",)
 
     def __init__(self) -> None:
-        self._half = ""
+        self.half = ""
 
     def push(self, piece: str) -> str:
         """Take the next piece; returns what can be shown."""
-        if piece.isascii() and not self._half:
+        if piece.isascii() and not self.half:
             return piece
-        text = self._half + piece
-        self._half = ""
+        text = self.half + piece
+        self.half = ""
         if "\ud800" <= text[-1:] <= "\udbff":
-            text, self._half = text[:-1], text[-1]
+            text, self.half = text[:-1], text[-1]
         return clean(text)
 
     def flush(self) -> str:
         """Return what still waits, as U+FFFD."""
-        half, self._half = self._half, ""
+        half, self.half = self.half, ""
         return clean(half)
 
 
@@ -96,33 +100,37 @@ class ReplyBuilder:
         """Whether anything of an answer has come: text, reasoning, or a call."""
         return bool(self._text or self._reasoning or self._calls)
 
-    def feed(self, frame: Mapping[str, Any]) -> Sequence[Part]:
-        """Take one frame, a chunk or a whole completion, and return what it adds."""
+    def feed(self, frame: Mapping[str, Any], out: list[Part]) -> None:
+        """Take one frame, a chunk or a whole completion, and append to `out` what it adds."""
+        get = frame.get
         if self._response_id is None:
-            self._response_id = _text_or_none(frame.get("id"))
-            self._response_model = _text_or_none(frame.get("model"))
-        if (usage := frame.get("usage")) and isinstance(usage, dict):
+            self._response_id = _text_or_none(get("id"))
+            self._response_model = _text_or_none(get("model"))
+        if (usage := get("usage")) and isinstance(usage, dict):
             self._usage = usage
-        choices = frame.get("choices")
-        if not isinstance(choices, list):
-            return ()
-        out: list[Part] = []
+        if type(choices := get("choices")) is not list:
+            return
         for choice in choices:
             # Only one answer is ever asked for; further ones come only where `extra_body` wants them.
             if type(choice) is not dict or choice.get("index"):
                 continue
             delta = choice.get("delta")
-            if delta is None and not self.has_output:
-                delta = choice.get("message")
             if type(delta) is dict:
                 if len(delta) == 1 and type(content := delta.get("content")) is str:
-                    # What nearly every chunk is.
-                    self._add_text(self._text_joiner.push(content), out)
+                    # What nearly every chunk is; each token comes through here.
+                    if self._text_joiner.half or not content.isascii():
+                        content = self._text_joiner.push(content)
+                    if content:
+                        self._text.append(content)
+                        out.append(TextPart(content))
+                elif len(delta) == 1 and type(calls := delta.get("tool_calls")) is list:
+                    self._call_pieces(calls, out)
                 else:
                     self._delta(delta, out)
+            elif delta is None and not self.has_output and isinstance(message := choice.get("message"), dict):
+                self._delta(message, out)
             if (reason := choice.get("finish_reason")) and isinstance(reason, str):
                 self.finish_reason = reason
-        return out
 
     def end(self) -> list[Part]:
         """Return what is left, the `Reply` last."""
@@ -162,9 +170,7 @@ class ReplyBuilder:
             self._refusal = True
             self._add_text(self._text_joiner.push(_flat(refusal)), out)
         if isinstance(calls := get("tool_calls"), list):
-            for piece in calls:
-                if isinstance(piece, dict):
-                    self._call_piece(piece, out)
+            self._call_pieces(calls, out)
         if isinstance(old := get("function_call"), dict):
             self._call_piece({"function": old}, out)
 
@@ -178,10 +184,22 @@ class ReplyBuilder:
             self._reasoning.append(text)
             out.append(ReasoningPart(text))
 
+    def _call_pieces(self, pieces: list[Any], out: list[Part]) -> None:
+        for piece in pieces:
+            if isinstance(piece, dict):
+                self._call_piece(piece, out)
+
     def _call_piece(self, piece: Mapping[str, Any], out: list[Part]) -> None:
-        function = piece.get("function")
+        function, index = piece.get("function"), piece.get("index")
+        if type(function) is dict and len(function) == 1 and "id" not in piece and type(index) is int:
+            # What nearly every piece is: more arguments of a call that has begun.
+            known, more = self._by_index.get(index), function.get("arguments")
+            if known is not None and known.shown and type(more) is str and more.isascii() and not known.joiner.half:
+                if more:
+                    known.pieces.append(more)
+                    out.append(ToolCallPart(known.position, known.id, known.name, more))
+                return
         function = function if isinstance(function, dict) else {}
-        index = piece.get("index")
         index = index if isinstance(index, int) else None
         server_id = clean(_text_or_none(piece.get("id")) or "") or None
         name = clean(_text_or_none(function.get("name")) or "")

@@ -26,9 +26,12 @@ class EventSplitter:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Take the next bytes and return the events that they complete."""
-        if not self._tail and not self._data and not self._after_cr and chunk.endswith(b"\n\n") and b"\r" not in chunk:
+        if chunk.endswith(b"\n\n") and not (self._tail or self._data or self._after_cr or b"\r" in chunk):
             # What nearly every server sends nearly always: whole events of one data line each.
             out: list[Event] = []
+            if chunk.startswith(b"data: ") and chunk.find(b"\n") == len(chunk) - 2 and not self._name:
+                self._started = True
+                return [(b"", chunk[6:-2])]
             for block in chunk[:-2].split(b"\n\n"):
                 if block.startswith(b"data: ") and b"\n" not in block:
                     out.append((self._name, block[6:]))

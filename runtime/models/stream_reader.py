@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pydantic_core import from_json
 
@@ -11,7 +11,7 @@ from ..json_text import read_json
 from .failures import Failures
 from .protocol import Part
 from .reply import ReplyBuilder
-from .sse import Event, EventSplitter
+from .sse import EventSplitter
 
 
 class StreamReader:
@@ -58,49 +58,48 @@ class StreamReader:
                 return ()
             # Events under the wrong name.
             self._whole = None
-        feed = self._builder.feed
         parts: list[Part] = []
         try:
-            for event in self._splitter.feed(chunk):
-                if not event[0] and not self.done:
+            for name, data in self._splitter.feed(chunk):
+                if not name and not self.done:
                     try:
-                        frame = from_json(event[1])
+                        frame = from_json(data)
                     except ValueError:
                         frame = None
                     if type(frame) is dict and "choices" in frame and not frame.get("error"):
-                        parts += feed(frame)
+                        self._builder.feed(frame, parts)
                         continue
-                parts += self._event(event)
+                self._event(name, data, parts)
         except ModelError as error:
             self.failure = error
         return parts
 
-    def end(self) -> Iterator[Part]:
+    def end(self) -> list[Part]:
         """Say that no more bytes come; gives what is left, the `Reply` last.
 
         Raises:
             ModelError: as `read`; also when nothing of an answer has come.
         """
+        parts: list[Part] = []
         if self._whole is not None:
-            yield from self._event((b"", b"".join(self._whole)))
+            self._event(b"", b"".join(self._whole), parts)
         else:
-            for event in self._splitter.end():
-                yield from self._event(event)
+            for name, data in self._splitter.end():
+                self._event(name, data, parts)
         if self._builder.finish_reason == "error":
             raise self._failures.error("broke off its answer with an error", retryable=True)
         if not self.is_complete and not self.has_output:
             if self._content_type.startswith("text/html"):
                 raise self._failures.error("answered with a web page; check the base URL")
             raise self._failures.error("ended its stream without an answer", retryable=True)
-        yield from self._builder.end()
+        return parts + self._builder.end()
 
-    def _event(self, event: Event) -> Sequence[Part]:
-        name, data = event
+    def _event(self, name: bytes, data: bytes, parts: list[Part]) -> None:
         if self.done or not data.strip():
-            return ()
+            return
         if data.strip() == b"[DONE]":
             self.done = True
-            return ()
+            return
         try:
             frame = read_json(data)
         except ValueError as error:
@@ -114,4 +113,4 @@ class StreamReader:
             raise self._failures.error(f"sent a chunk that is no JSON object: {str(frame)[:200]!r}")
         if frame.get("error") or frame.get("object") == "error":
             raise self._failures.reported(frame)
-        return self._builder.feed(frame)
+        self._builder.feed(frame, parts)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from alfine import Agent, RunError, RunResult
+from alfine import Agent, DelegationPolicy, RunError, RunResult
 from alfine.runtime.events import Event
 from alfine.testing import ScriptedModel, Turn, call
 from alfine.testing.turns import ScriptedCall
@@ -65,3 +65,22 @@ def tool_results(model: ScriptedModel, n: int = 2) -> Sequence[str]:
             break
         texts.append(message.text)
     return texts[::-1]
+
+
+def team(
+    lead: ScriptedModel, *subs: ScriptedModel, policy: DelegationPolicy | None = None, **options: Any
+) -> Agent[str]:
+    """A lead with sub-agents a, b, …; `options` are those of the sub-agents."""
+    agents = [
+        Agent(name, model=model, instructions=f"RULES-{name}", **options)
+        for name, model in zip("abc", subs, strict=False)
+    ]
+    return Agent("lead", model=lead, instructions="LEAD-RULES", agents=agents, delegation=policy)
+
+
+async def delegate_once(
+    *sub: Turn | str, policy: DelegationPolicy | None = None, run: dict[str, Any] | None = None, **options: Any
+) -> tuple[Story, ScriptedModel, ScriptedModel]:
+    """Let a lead delegate once; return what happened, the lead's model and the sub-agent's."""
+    lead, model = model_of(asks(hand("a")), "the end"), model_of(*sub)
+    return await story_of(team(lead, model, policy=policy, **options), **(run or {})), lead, model

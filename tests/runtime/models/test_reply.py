@@ -16,7 +16,10 @@ from alfine.runtime.models.reply import ReplyBuilder, read_usage
 
 def build(frames: Sequence[Mapping[str, Any]], used_ids: Sequence[str] = ()) -> tuple[list[Part], Reply]:
     builder = ReplyBuilder(used_ids, number=3)
-    parts = [part for frame in frames for part in builder.feed(frame)] + builder.end()
+    parts: list[Part] = []
+    for frame in frames:
+        builder.feed(frame, parts)
+    parts += builder.end()
     reply = parts.pop()
     assert isinstance(reply, Reply)
     check_parts(parts, reply)
