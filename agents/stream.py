@@ -147,7 +147,10 @@ class RunStream(Generic[T]):
         return cast("RunResult[T]", self._run.finish())
 
     def cancel(self) -> None:
-        """Cancel the run, its sub-runs and its tools. Its last event still comes; the outcome is `cancelled`."""
+        """Cancel the run, its sub-runs and its tools. Its last event still comes.
+
+        The outcome is `cancelled`, unless a check had accepted the answer by then.
+        """
         if self._scope is None:
             raise StreamError("there is nothing to cancel: the stream has not been entered")
         self._scope.cancel()

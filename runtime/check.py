@@ -169,7 +169,7 @@ def decide(strategy: str, results: Sequence[ScorerResult], *, errors_fail: bool 
 
 
 async def check_answer(run: Run, output: str) -> CheckReport:
-    """Grade `output` and report; the events, the spans and the ledger are kept on the way."""
+    """Grade `output`, record what came out, and tell the trace, the reader and `on_complete`."""
     check = run.spec.check
     assert check is not None
     ids = [scorer.id for scorer in run.scorers]
@@ -190,6 +190,7 @@ async def check_answer(run: Run, output: str) -> CheckReport:
             limit=graders.limit if not passed else None,
             changes=run.ledger.changes(),
         )
+        run.graded(output, report)
         span.finish(report)
     await run.emit(
         CheckFinished(

@@ -35,7 +35,7 @@ async def run_loop(run: Run) -> RunResult[object]:
         except Exception as error:
             run.fail(error)
         except BaseException:
-            run.end("cancelled")
+            run.end("complete" if run.accepted else "cancelled")
             raise
         finally:
             span.finish(run.finish())
@@ -55,7 +55,7 @@ async def attempt(run: Run) -> None:
             complaint = misfit(run, reply)
             graded = is_graded(run, reply, complaint)
             await finish_step(run, reply, graded=graded)
-            report = await check(run, reply) if graded else None
+            report = await check_answer(run, reply.text) if graded else None
             wish = await ask_hook(run, report)
             await decide(run, reply, report, complaint, wish)
             if report is not None:
@@ -118,14 +118,6 @@ async def finish_step(run: Run, reply: Reply, *, graded: bool) -> None:
         run.answers.append(Answer(run.step, reply.text, None))
     sizes = len(calls), usage.input_tokens, usage.output_tokens
     await run.emit(StepFinished(*run.head, run.step, reply.finish_reason, graded, *sizes))
-
-
-async def check(run: Run, reply: Reply) -> CheckReport:
-    """Grade the step's text and record what came out."""
-    report = await check_answer(run, reply.text)
-    run.checks.append(report)
-    run.answers.append(Answer(run.step, reply.text, report))
-    return report
 
 
 async def ask_hook(run: Run, report: CheckReport | None) -> StepDecision:

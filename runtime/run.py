@@ -226,6 +226,11 @@ class Run:
     # How it moves on.
 
     @property
+    def accepted(self) -> bool:
+        """Whether the check of this step has passed, so that its answer stands even if the run is cancelled now."""
+        return bool(self.checks) and self.checks[-1].passed and self.checks[-1].step == self.step
+
+    @property
     def is_last(self) -> bool:
         """Whether no step may follow this one."""
         return self.closing or self.step >= self.spec.max_steps
@@ -233,6 +238,11 @@ class Run:
     def awaits(self, call: ToolCall) -> bool:
         """Whether `call` still has to get its result."""
         return any(o.call is call and o.result is None for o in self.open_calls)
+
+    def graded(self, text: str, report: CheckReport) -> None:
+        """Record a check of `text`, before anyone is told of it: what was decided stays decided."""
+        self.checks.append(report)
+        self.answers.append(Answer(self.step, text, report))
 
     def end(self, outcome: Outcome) -> None:
         """End the run; the first outcome stays."""

@@ -492,3 +492,17 @@ async def test_lone_surrogates_and_nuls_pass_everywhere_without_a_crash() -> Non
         event.to_json().encode()
     feedback = next(m for m in result.messages if isinstance(m, FeedbackMessage))
     assert "a\ufffdb\x00c" in feedback.text
+
+
+async def test_a_run_cancelled_after_its_check_has_passed_is_complete() -> None:
+    model = ScriptedModel(["the answer"])
+    agent = Agent("worker", model=model)
+
+    async def never(info: object) -> None:
+        stream.cancel()
+        await anyio.sleep_forever()
+
+    stream = agent.stream("Do it", is_task_complete={"scorers": [lambda output: True]}, on_step=never)
+    async with stream:
+        result = await stream.result()
+    assert (result.outcome, result.text) == ("complete", "the answer")
