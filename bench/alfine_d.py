@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from functools import lru_cache
 from typing import Any
 
+import openai  # noqa: F401 - loaded outside of the timed part, as the bare client's driver loads it
+
 from alfine import Agent, OpenAIChatModel, Score, tool
 
 IMPORT = "from alfine import Agent"
