@@ -223,7 +223,7 @@ class TextStream:
         elif isinstance(event, RunFinished) and not self._drafts and not self._released:
             # The pieces are not the text where somebody else read some of them, or the model streamed none.
             pieces = self._held.get(event.answer_step or 0, [])
-            self._release(pieces or [event.text])
+            self._release(pieces if "".join(pieces) == event.text else [event.text])
 
     def _release(self, pieces: list[str]) -> None:
         self._released = self._released or bool(pieces)
