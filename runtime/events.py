@@ -94,7 +94,7 @@ class StepStarted(Event):
 
 @dataclass(slots=True)
 class TextDelta(Event):
-    """A piece of text. `draft` while a check is still to decide about it."""
+    """A piece of text. `draft` while it may still be turned down: by a check, the output type, or `on_step`."""
 
     kind: ClassVar[str] = "text_delta"
     step: int

@@ -147,8 +147,11 @@ class Budget:
 
     def add(self, usage: Usage, provider: str, model: str) -> None:
         """Count the tokens that a server reported for a call that was reserved before."""
-        for budget in self._chain():
-            price = budget.limits.price(provider, model)
+        chain = self._chain()
+        prices = [budget.limits.price(provider, model) for budget in chain]
+        for budget, own in zip(chain, prices, strict=True):
+            # Without a price of its own a budget counts by the next one's, so that a sub-run has its cost too.
+            price = own or next((p for p in prices if p is not None), None)
             cost = price.of(usage) if price else 0.0
             budget.usage += Usage(
                 input_tokens=usage.input_tokens,

@@ -130,24 +130,25 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
 def drop_foreign_calls(messages: Iterable[Message], tools: Iterable[str]) -> list[Message]:
     """Return `messages` without calls of tools that are not in `tools`, each call together with its result.
 
-    A call without a result, and a result without a call, are dropped too: model servers refuse both. An assistant
-    message that is left with neither text nor calls goes as well.
+    Model servers want each call answered once, directly after it. So a call without a result and a result without a
+    call are dropped too, and a result that comes later moves to its call. An assistant message that is left with
+    neither text nor calls goes as well.
     """
     messages = list(messages)
     own = set(tools)
-    answered = {m.call_id for m in messages if isinstance(m, ToolMessage)}
+    results: dict[str, ToolMessage] = {}
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            results.setdefault(message.call_id, message)
     kept: list[Message] = []
-    called: set[str] = set()
     for message in messages:
         if isinstance(message, AssistantMessage) and message.tool_calls:
-            calls = tuple(c for c in message.tool_calls if c.name in own and c.id in answered)
+            answered = {c.id: c for c in message.tool_calls if c.name in own and c.id in results}
+            calls = tuple(answered.values())
             if calls or message.text:
-                called.update(c.id for c in calls)
                 kept.append(message if calls == message.tool_calls else replace(message, tool_calls=calls))
+            kept.extend(results.pop(call.id) for call in calls)
         elif not isinstance(message, ToolMessage):
-            kept.append(message)
-        elif message.call_id in called:
-            called.discard(message.call_id)
             kept.append(message)
     return kept
 

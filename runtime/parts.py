@@ -21,7 +21,7 @@ def part_sink(run: Run) -> Sink:
     It returns an awaitable only when the buffer is full, so that a token costs no hand-over.
     """
     run_id, agent, depth = run.head
-    step, draft, put, space = run.step, run.spec.check is not None, run.buffer.put, run.buffer.space
+    step, draft, put, space = run.step, run.spec.may_reject, run.buffer.put, run.buffer.space
     pieces = run.draft
     pieces.clear()
     run.asked = True

@@ -73,6 +73,11 @@ class RunSpec:
     lineage: tuple[object, ...] = ()
     conversation_id: str | None = None
 
+    @property
+    def may_reject(self) -> bool:
+        """Whether an answer may still be turned down: by the check, the output type, or the hook."""
+        return bool(self.check or self.output or self.on_step)
+
 
 @dataclass(slots=True)
 class OpenCall:

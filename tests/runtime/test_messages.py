@@ -100,3 +100,20 @@ def test_a_second_result_of_one_call_is_dropped() -> None:
     asked = AssistantMessage("", (ToolCall("1", "own", "{}"),))
     once = ToolMessage("1", "own", "first")
     assert drop_foreign_calls([asked, once, ToolMessage("1", "own", "second")], ["own"]) == [asked, once]
+
+
+def test_a_result_that_comes_later_moves_to_its_call_and_a_second_one_is_dropped() -> None:
+    call = ToolCall("c1", "look", "{}")
+    history: list[Message] = [
+        AssistantMessage("", (call, call)),
+        UserMessage("well?"),
+        ToolMessage("c1", "look", "first"),
+        ToolMessage("c1", "look", "second"),
+        AssistantMessage("again", (call,)),
+    ]
+    assert drop_foreign_calls(history, ["look"]) == [
+        AssistantMessage("", (call,)),
+        ToolMessage("c1", "look", "first"),
+        UserMessage("well?"),
+        AssistantMessage("again"),
+    ]

@@ -12,7 +12,7 @@ from types import TracebackType
 
 import anyio
 from anyio import BrokenResourceError, ClosedResourceError
-from anyio.abc import ByteStream, SocketAttribute, TaskStatus
+from anyio.abc import ByteStream, SocketAttribute, SocketListener, TaskStatus
 from anyio.from_thread import start_blocking_portal
 
 from alfine.runtime.errors import ModelError
@@ -136,9 +136,18 @@ class FakeOpenAI:
             return self._arrivals.setdefault((model, n), Gate())
 
     async def _serve(self, *, task_status: TaskStatus[int]) -> None:
-        async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
-            task_status.started(listener.extra(SocketAttribute.local_port))
-            await listener.serve(self._converse)
+        async with (
+            await anyio.create_tcp_listener(local_host="127.0.0.1") as listeners,
+            anyio.create_task_group() as connections,
+        ):
+            task_status.started(listeners.extra(SocketAttribute.local_port))
+            (listener,) = listeners.listeners
+            assert isinstance(listener, SocketListener)
+            while True:
+                await anyio.wait_readable(listener.extra(SocketAttribute.raw_socket))
+                # Shielded, since an accept that is cancelled half-way leaves the client's socket open.
+                with anyio.move_on_after(1, shield=True):
+                    connections.start_soon(self._converse, await listener.accept())
 
     async def _converse(self, stream: ByteStream) -> None:
         """Answer the requests of one connection, one after the other."""
