@@ -72,7 +72,8 @@ class _Delegation:
     context: CallContext
     journal: Journal
     prompt: str = ""
-    started: bool = False
+    started: DelegationStarted | None = None
+    finished: DelegationFinished | None = None
     child_run_id: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,24 +87,23 @@ class _Delegation:
             await self._finished(refusal.text if refusal.rejected else None, None, rejected=refusal.rejected)
             return ToolResult(refusal.text, failed=not refusal.rejected)
         run, context = self.context.run, self.context
-        await run.emit(
-            DelegationStarted(
-                *run.head,
-                context.step,
-                context.position,
-                context.call.id,
-                self.tool.target,
-                self.prompt,
-                self.child_run_id,
-            )
+        self.started = DelegationStarted(
+            *run.head,
+            context.step,
+            context.position,
+            context.call.id,
+            self.tool.target,
+            self.prompt,
+            self.child_run_id,
         )
-        self.started = True
         try:
+            await run.emit(self.started)
             result: RunResult[Any] = await run_loop(child)
+            return await self._conclude(child, result)
         except BaseException:
-            run.show_now(self._finished_event(None, child.finish()))
+            if self.started.seq and not (self.finished and self.finished.seq):
+                run.show_now(self._finished_event(None, child.finish()))
             raise
-        return await self._conclude(child, result)
 
     async def _prepare(self) -> Run:
         """Return the sub-run, or raise `_Refused`."""
@@ -230,7 +230,8 @@ class _Delegation:
         return FinishDecision()
 
     async def _finished(self, text: str | None, result: RunResult[Any] | None, *, rejected: bool = False) -> None:
-        await self.context.run.emit(self._finished_event(text, result, rejected=rejected))
+        self.finished = self._finished_event(text, result, rejected=rejected)
+        await self.context.run.emit(self.finished)
 
     def _finished_event(
         self, text: str | None, result: RunResult[Any] | None, *, rejected: bool = False

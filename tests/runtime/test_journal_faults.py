@@ -11,7 +11,7 @@ import pytest
 
 from alfine import Agent, AssistantMessage, RunResult, Score, StepDecision, StepInfo, ToolMessage, tool
 from alfine.runtime.buffer import EventBuffer
-from alfine.runtime.events import Event, RunFinished, ToolCalled, ToolReturned
+from alfine.runtime.events import DelegationFinished, DelegationStarted, Event, RunFinished, ToolCalled, ToolReturned
 from alfine.runtime.journal import ChildRun, Failure, LimitReached, MemoryJournal, Op, Settled
 from alfine.runtime.loop import run_loop
 from alfine.testing import ScriptedModel, Turn, call
@@ -126,6 +126,9 @@ async def test_a_fault_at_any_journal_step_ends_the_run_once_and_keeps_the_work(
         returned = Counter((e.run_id, e.call_id) for e in events if isinstance(e, ToolReturned))
         assert set(called) <= set(returned), fail_at
         assert set(returned.values()) <= {1}, fail_at
+        begun = Counter(e.call_id for e in events if isinstance(e, DelegationStarted))
+        over = Counter(e.call_id for e in events if isinstance(e, DelegationFinished) and e.child_run_id)
+        assert begun == over, fail_at
         said = [m.text for m in result.messages if isinstance(m, AssistantMessage)]
         assert said == ["Thinking", "a draft", "an answer [1]"][: len(said)]
         if said:
