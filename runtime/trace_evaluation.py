@@ -91,6 +91,7 @@ class ScorerSpan(SpanBlock):
             names.EVALUATION_NAME: scorer_id,
             names.SCORER_ID: scorer_id,
             names.SCORER_KIND: str(getattr(self._scorer, "kind", "code")),
+            names.SCORER_SAMPLED: True,  # a check runs every scorer; sampling is for scores of finished runs
         }
 
     @guarded

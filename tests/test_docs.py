@@ -13,8 +13,11 @@ from typing import Any
 
 import anyio
 import pytest
+from opentelemetry import trace
+from opentelemetry.util._once import Once
 
 import alfine
+from alfine.runtime.models.endpoints import PROVIDERS
 from alfine.testing import FakeOpenAI, HttpRequest, Turn, call
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +48,9 @@ def answer(request: HttpRequest) -> Turn:
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_the_code_of_a_page_runs(page: Path, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scope: dict[str, Any] = {"__name__": f"docs_{page.stem}"}
+    # A page may set a tracer provider, which a process can do once; it goes with the test.
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
     with FakeOpenAI(answer) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "key")
@@ -85,3 +91,11 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_table_of_providers_is_the_one_in_the_code() -> None:
+    text = (ROOT / "docs" / "models.md").read_text()
+    shown = re.findall(r"^\| `(\S+)/…` \| `(\S+)` \| (?:`(\S+)`|none needed) \|$", text, re.MULTILINE)
+    known = [p for p in PROVIDERS.values() if p.name in {name for name, _, _ in shown}]
+    assert {(p.name, p.base_url, p.key_variable if p.needs_key else "") for p in known} == set(shown)
+    assert len(shown) >= 9
