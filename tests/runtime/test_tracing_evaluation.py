@@ -49,6 +49,7 @@ async def test_a_scorer_says_its_score(traces: Traces) -> None:
         "gen_ai.evaluation.score.label": "pass",
         "alfine.scorer.id": "rubric",
         "alfine.scorer.kind": "llm_judge",
+        "alfine.scorer.sampled": True,
         "alfine.scorer.passed": True,
         "alfine.scorer.scale": 10.0,
     }
