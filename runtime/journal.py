@@ -191,10 +191,19 @@ class MemoryJournal:
     async def _attempts(self, op: Op[T]) -> T:
         for attempt in range(op.retry):
             try:
-                return await op.body()
+                return await self._attempt(op)
             except Exception:
                 await anyio.sleep(min(0.1 * 2**attempt, 5.0))
-        return await op.body()
+        return await self._attempt(op)
+
+    async def _attempt(self, op: Op[T]) -> T:
+        try:
+            return await op.body()
+        except (Exception, KeyboardInterrupt, GeneratorExit, BaseExceptionGroup, anyio.get_cancelled_exc_class()):
+            raise
+        except BaseException as error:
+            # A tool that calls sys.exit() must not take the event loop with it: the run has an end to show.
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
     def _end(self, op: Op[T]) -> tuple[float, str]:
         now = anyio.current_time()

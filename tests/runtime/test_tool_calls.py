@@ -14,6 +14,7 @@ from alfine import (
     DelegationEnd,
     DelegationPolicy,
     FinishDecision,
+    FunctionTool,
     RunContext,
     ToolCall,
     ToolDefinition,
@@ -270,3 +271,39 @@ async def test_a_failing_call_does_not_touch_its_siblings(failing: str) -> None:
     result, _ = await play(agent)
     texts = results_of(result.messages)
     assert (texts[0], texts[2]) == ("2", "4")
+
+
+class Odd(BaseException):
+    """No exception that anyone is meant to catch."""
+
+
+@tool
+def exits_in_a_thread() -> str:
+    """Exit."""
+    raise SystemExit(3)
+
+
+@tool
+async def exits() -> str:
+    """Exit."""
+    raise SystemExit(3)
+
+
+@tool
+async def is_odd() -> str:
+    """Be odd."""
+    raise Odd("very")
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+@pytest.mark.parametrize("exiting", [exits, exits_in_a_thread, is_odd], ids=lambda tool: tool.definition.name)
+async def test_a_tool_that_exits_is_a_failed_result(exiting: FunctionTool[..., str], beside: bool) -> None:
+    calls = [call(exiting.definition.name) for _ in range(1 + beside)]
+    agent = Agent("worker", model=ScriptedModel([Turn(tool_calls=calls), "done"]), tools=[exiting])
+    async with agent.stream("Go") as stream:
+        events = [event async for event in stream]
+        result = await stream.result()
+    assert (result.outcome, result.text) == ("complete", "done")
+    returned = [e for e in events if isinstance(e, ToolReturned)]
+    assert [e.failed for e in returned] == [True] * len(calls)
+    assert "SystemExit: 3" in returned[0].text or "Odd: very" in returned[0].text
