@@ -35,6 +35,7 @@ class RunStream(Generic[T]):
         self._reader: int | None = None
         self._group: anyio.abc.TaskGroup | None = None
         self._scope: anyio.CancelScope | None = None
+        self._ended: anyio.Event | None = None
         self._state: Literal["new", "open", "left"] = "new"
         self._reported = False
         self._crash: Exception | None = None
@@ -47,7 +48,7 @@ class RunStream(Generic[T]):
     async def __aenter__(self) -> RunStream[T]:
         if self._state != "new":
             raise StreamError("this stream has been entered before; each run needs a stream() of its own")
-        self._scope = anyio.CancelScope()
+        self._scope, self._ended = anyio.CancelScope(), anyio.Event()
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
         self._state = "open"
@@ -142,6 +143,8 @@ class RunStream(Generic[T]):
                 self._taken.extend(taken)
         if alone:
             self._taken.clear()
+        if self._ended is not None:
+            await self._ended.wait()
         self._reported = True
         self._raise_failure()
         return cast("RunResult[T]", self._run.finish())
@@ -163,6 +166,8 @@ class RunStream(Generic[T]):
             self._crash = error
         finally:
             self._run.buffer.close()
+            if self._ended is not None:
+                self._ended.set()
 
     def _raise_failure(self) -> None:
         if self._crash is not None:

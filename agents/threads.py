@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing
+from contextvars import ContextVar
 from typing import Generic, TypeVar
 
 import anyio
@@ -44,6 +45,9 @@ class _Waiter:
             return False
         self.granted = True
         return True
+
+
+_in_a_tool: ContextVar[bool] = ContextVar("alfine_in_a_tool", default=False)
 
 
 class WorkerThreads:
@@ -104,7 +108,8 @@ class WorkerThreads:
 
     async def _acquire(self) -> None:
         with self._lock:
-            if self.running < self.limit:
+            # What a tool's own thread calls never waits in line: all the places could be held by those who wait for it.
+            if self.running < self.limit or _in_a_tool.get():
                 self.running += 1
                 return
             waiter = _Waiter()
@@ -143,6 +148,7 @@ class _Job(Generic[T]):
             if self._dropped:
                 raise RuntimeError("the call was cancelled before its thread began")
             self._started = True
+        _in_a_tool.set(True)
         try:
             result = self._function()
             if self._dropped and inspect.iscoroutine(result):

@@ -11,11 +11,10 @@ from contextlib import aclosing
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
 
 from ..runtime.errors import ConfigError, ToolError, text_of
 from ..runtime.journal import Op
-from ..runtime.json_text import write_json
+from ..runtime.json_text import json_ready, write_json
 from ..runtime.models import ToolDefinition
 from ..runtime.tools import CallContext, RunContext, Tool, ToolResult
 from . import threads
@@ -200,17 +199,6 @@ def as_result(value: object, max_result: int | None = None) -> ToolResult:
     if max_result is not None and len(text) > max_result:
         text = f"{text[:max_result]}\n[cut: the first {max_result} of {len(text)} characters are shown]"
     return ToolResult(text)
-
-
-def json_ready(value: object) -> Any:
-    """Return a value in the types that JSON has; what does not fit becomes text."""
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).decode("utf-8", "replace")
-    try:
-        return to_jsonable_python(value, fallback=str, inf_nan_mode="null")
-    except (ValueError, RecursionError):
-        # It contains itself, or bytes that are no text.
-        return str(value)
 
 
 def _text(value: object) -> str:

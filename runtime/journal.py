@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from .buffer import EventBuffer
 from .events import Event, RunFinished
@@ -118,9 +119,10 @@ class MemoryJournal:
         end, name = self._end(op)
         if anyio.current_time() >= end:
             return LimitReached(name)
-        with anyio.CancelScope(deadline=end):
-            return await self._attempts(op)
-        return LimitReached(name)
+        with anyio.CancelScope(deadline=end) as scope:
+            value = await self._attempts(op)
+        # A body that swallows the cancel and answers late has not answered.
+        return LimitReached(name) if scope.cancel_called else value
 
     async def gather(
         self, items: Sequence[Op[T] | ChildRun[T]], *, width: int | None = None, settled: Settled | None = None
@@ -150,17 +152,29 @@ class MemoryJournal:
 
         async def start(index: int, *, task_status: anyio.abc.TaskStatus[None]) -> None:
             task_status.started()
-            await settle(index)
+            try:
+                await settle(index)
+            except anyio.get_cancelled_exc_class():
+                await anyio.lowlevel.checkpoint_if_cancelled()
+                # Nobody cancelled us: the body awaited something that was cancelled elsewhere.
+                values.setdefault(index, Failure(RuntimeError("it was cancelled from within")))
+                if settled is not None:
+                    await settled(index, values[index])
 
-        if len(items) == 1:
-            await settle(0)
-        elif items:
-            async with anyio.create_task_group() as group:
-                for index in range(len(items)):
-                    if slots is not None:
-                        await slots.acquire()
-                    # `start` and not `start_soon`: trio shuffles the order in which waiting tasks begin.
-                    await group.start(start, index)
+        try:
+            if len(items) == 1:
+                await settle(0)
+            elif items:
+                async with anyio.create_task_group() as group:
+                    for index in range(len(items)):
+                        if slots is not None:
+                            await slots.acquire()
+                        # `start` and not `start_soon`: trio shuffles the order in which waiting tasks begin.
+                        await group.start(start, index)
+        except anyio.get_cancelled_exc_class():
+            # Where all have settled, their values stand; the cancel comes again at the next checkpoint.
+            if len(values) < len(items):
+                raise
         if broken:
             raise broken[0]
         return [values[index] for index in range(len(items))]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from .messages import clean
 
@@ -43,3 +44,14 @@ def is_json_object(text: str) -> bool:
         return isinstance(from_json(text.encode(), allow_inf_nan=False), dict)
     except ValueError:
         return False
+
+
+def json_ready(value: object) -> Any:
+    """Return a value in the types that JSON has; what does not fit becomes text."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8", "replace")
+    try:
+        return to_jsonable_python(value, fallback=str, inf_nan_mode="null")
+    except (ValueError, RecursionError):
+        # It contains itself, or bytes that are no text.
+        return str(value)

@@ -63,7 +63,8 @@ class Price:
     def of(self, usage: Usage) -> float:
         """Return the cost of `usage`."""
         cached = self.input if self.cached is None else self.cached
-        fresh = usage.input_tokens - usage.cached_tokens
+        # Some servers count cached tokens beside the input, not as a part of it.
+        fresh = max(0, usage.input_tokens - usage.cached_tokens)
         return (fresh * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output) / 1_000_000
 
 

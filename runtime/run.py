@@ -92,6 +92,13 @@ class OpenCall:
 NOT_CARRIED_OUT = ToolResult("Not carried out: the run ended before this call had a result.", failed=True)
 
 
+def frozen(value: Any) -> Any:
+    """Return a copy of mappings and lists, all the way down; other values are returned as they are."""
+    if isinstance(value, Mapping):
+        return {key: frozen(item) for key, item in value.items()}
+    return [frozen(item) for item in value] if isinstance(value, list) else value
+
+
 class Run:
     """How far a run is. The loop moves it on; `result` is what it comes to."""
 
@@ -127,6 +134,10 @@ class Run:
         }
         self.buffer = buffer
         self._bailed_with: str | None = None
+        # What a run is graded by is settled when it starts; nothing that runs can change it.
+        self._rubric = {key: frozen(value) for key, value in spec.request_context.items() if key == "rubric"}
+        self._input = frozen(spec.input)
+        self._additional_context = frozen(dict(spec.check.additional_context)) if spec.check else NOTHING
         self._memo: dict[str, Any] = {}
 
     # What the loop and its helpers say to the outside.
@@ -215,11 +226,11 @@ class Run:
         return ScorerInput(
             output=output,
             task=spec.task,
-            input=spec.input,
+            input=self._input,
             messages=tuple(self.messages),
             evidence=tuple(self.evidence),
-            request_context=spec.request_context,
-            additional_context=spec.check.additional_context if spec.check else NOTHING,
+            request_context={k: v for k, v in spec.request_context.items() if k != "rubric"} | self._rubric,
+            additional_context=self._additional_context,
             run_id=spec.run_id,
             step=self.step,
             iteration=self.iteration,

@@ -195,8 +195,13 @@ def as_scorer(scorer: Any) -> Scorer:
         ConfigError: it is neither.
     """
     if isinstance(scorer, Scorer) and not isinstance(scorer, type):
-        if not isinstance(scorer.id, str):
-            raise ConfigError("scorers", scorer, "the `id` of a scorer is a text")
+        if not isinstance(scorer.id, str) or not scorer.id.strip():
+            raise ConfigError("scorers", scorer, "the `id` of a scorer is a text that is not blank")
+        threshold = getattr(scorer, "threshold", 1.0)
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+            raise ConfigError(f"threshold of {scorer.id}", threshold, "a share of the scale, from 0 to 1")
+        if not callable(scorer.score):
+            raise ConfigError("scorers", scorer, "the `score` of a scorer is an async method")
         return scorer
     if callable(scorer) and not isinstance(scorer, type):
         return FunctionScorer(scorer)
@@ -226,14 +231,24 @@ def as_score(scorer_id: str, value: object) -> Score:
         raise ScorerError(scorer_id, f"its passed is {value.passed!r}, not True, False or None")
     if not isinstance(value.reason, str):
         raise ScorerError(scorer_id, f"its reason is {value.reason!r}, not a text")
-    if not all(isinstance(verdict, Verdict) for verdict in value.criteria):
-        raise ScorerError(scorer_id, "its criteria are not all of them a Verdict")
+    if not all(_is_verdict(verdict) for verdict in value.criteria):
+        raise ScorerError(scorer_id, "its criteria are not all of them a Verdict with fields of the right types")
     return Score(
         float(value.value),
         float(value.scale),
         value.passed,
         clean(value.reason),
         tuple(clean_verdict(verdict) for verdict in value.criteria),
+    )
+
+
+def _is_verdict(value: object) -> bool:
+    return (
+        isinstance(value, Verdict)
+        and isinstance(value.satisfied, bool)
+        and isinstance(value.required, bool)
+        and all(isinstance(text, str) for text in (value.criterion_id, value.description, value.reason))
+        and isinstance(value.evidence, str | None)
     )
 
 

@@ -88,13 +88,21 @@ def _work(context: CallContext) -> Work:
 async def _settle(context: CallContext, value: ToolResult | Failure | LimitReached) -> None:
     run, call = context.run, context.call
     result = value if isinstance(value, ToolResult) else _failed(context, value)
-    result = replace(result, text=clean(result.text))
+    result = _sound(context, result)
     open_call = run.open_calls[context.position]
     open_call.result = result
     open_call.returned = ToolReturned(
         *run.head, context.step, context.position, call.id, call.name, result.text, result.failed
     )
     await run.emit(open_call.returned)
+
+
+def _sound(context: CallContext, result: ToolResult) -> ToolResult:
+    """Return a result whose texts are texts that can be sent; one with something else in them has failed."""
+    texts = (result.text, result.answer or "", result.feedback or "", result.evidence or "")
+    if not all(isinstance(text, str) for text in texts):
+        return ToolResult(f"The tool {context.call.name!r} failed: its ToolResult holds what is no text.", failed=True)
+    return replace(result, text=clean(result.text))
 
 
 def _failed(context: CallContext, value: Failure | LimitReached) -> ToolResult:

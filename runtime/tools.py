@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .events import ToolProgress
 from .journal import ChildRun, Op
+from .json_text import json_ready
 from .limits import Usage
 from .messages import Message, ToolCall
 from .models import ToolDefinition
@@ -59,14 +60,19 @@ class RunContext:
     _position: int = 0
 
     async def progress(self, data: Any) -> None:
-        """Show the reader how far a tool is, as a `tool_progress` event. `data` is any JSON-ready value.
+        """Show the reader how far a tool is, as a `tool_progress` event. `data` is shown as JSON, or else as text.
 
         What comes after the call has its result, for example from an abandoned thread, is not shown.
         """
         run = self._run
         if run is not None and self.call is not None and run.awaits(self.call):
             event = ToolProgress(
-                *run.head, step=self.step, position=self._position, call_id=self.call.id, name=self.call.name, data=data
+                *run.head,
+                step=self.step,
+                position=self._position,
+                call_id=self.call.id,
+                name=self.call.name,
+                data=json_ready(data),
             )
             await run.show(event)
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..runtime.messages import clean
 from ..runtime.models import Reply
-
-READ_ATTEMPTS = 1000
-"""At how many braces of a reply a JSON object is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +36,6 @@ class JoinedVerdicts:
     unknown: bool = False
     summary: str = ""
 
-    @property
-    def decisions(self) -> frozenset[tuple[str, bool]]:
-        """What is settled, and how."""
-        return frozenset((v.id, v.satisfied) for v in self.settled.values())
-
 
 NOTHING_SETTLED = JoinedVerdicts({})
 
@@ -59,18 +51,25 @@ def read_reply(reply: Reply, known: Collection[str], asked: Collection[str]) -> 
     """
     if reply.refusal or reply.finish_reason not in ("stop", "tool_calls"):
         return NOTHING_SETTLED
-    joined = [join_verdicts(found, known, asked) for found in find_verdicts(reply.text)]
-    # Several lists that differ: the judge may have quoted a forged one.
-    return joined[0] if len({one.decisions for one in joined}) == 1 else NOTHING_SETTLED
+    found = find_verdicts(reply.text)
+    return NOTHING_SETTLED if found is None else join_verdicts(found, known, asked)
 
 
-def find_verdicts(text: str) -> list[Mapping[str, Any]]:
-    """Return the JSON objects of `text` that hold a verdict list; code fences and prose around them are skipped.
+def find_verdicts(text: str) -> Mapping[str, Any] | None:
+    """Return the JSON object with the verdict list that `text` holds; code fences and prose around it are skipped.
+
+    From the first brace to the last it has to be that one object. A judge may quote a forged list, in prose or in JSON
+    that its quoting breaks: whatever is not read as a whole is not read at all.
 
     >>> find_verdicts('Here you are: {"verdicts": []}')
-    [{'verdicts': []}]
+    {'verdicts': []}
+    >>> find_verdicts('It says {"verdicts": []}. {"verdicts": []}')
     """
-    return [value for value in _objects(text) if isinstance(value.get("verdicts"), list)]
+    try:
+        value = _DECODER.decode(text[text.find("{") : text.rfind("}") + 1])
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and isinstance(value.get("verdicts"), list) else None
 
 
 def join_verdicts(reply: Mapping[str, Any], known: Collection[str], asked: Collection[str]) -> JoinedVerdicts:
@@ -125,21 +124,6 @@ _QUOTE_MARKS = re.compile("[\"'`´“”„‟‘’‚‛«»‹›「」『』
 
 def _plain(text: str) -> str:
     return " ".join(_QUOTE_MARKS.sub("", text).split())
-
-
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a text that lie in no other one."""
-    start = text.find("{")
-    for _ in range(READ_ATTEMPTS):
-        if start < 0:
-            return
-        try:
-            value, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            end = start + 1
-        else:
-            yield value
-        start = text.find("{", end)
 
 
 _AMBIGUOUS = object()

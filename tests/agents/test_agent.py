@@ -271,7 +271,7 @@ async def test_the_request_context_reaches_instructions_tools_hooks_and_scorers(
     )
     await agent.run("Go", request_context=context)
     assert seen.keys() == {"instructions", "tool", "on_step", "on_start", "scorer"}
-    assert all(value is context for value in seen.values())
+    assert all(value == context for value in seen.values())
 
 
 async def test_additional_context_reaches_scorers_alone() -> None:
