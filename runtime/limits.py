@@ -97,6 +97,11 @@ class UsageLimits:
                 continue
             if not _is_amount(value):
                 raise ConfigError(f"limits.{f.name}", value, "a finite number that is not negative, or None")
+        for name in ("requests", "tool_calls", "input_tokens", "output_tokens", "total_tokens"):
+            if (count := getattr(self, name)) is not None and not isinstance(count, int):
+                raise ConfigError(f"limits.{name}", count, "a whole number, or None")
+        if not isinstance(self.prices, Mapping):
+            raise ConfigError("limits.prices", self.prices, "a mapping of models to prices")
         for name, price in self.prices.items():
             if not isinstance(price, Price):
                 raise ConfigError(f"limits.prices[{name!r}]", price, "a Price")

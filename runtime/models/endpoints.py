@@ -115,14 +115,15 @@ def find_endpoint(provider: str, base_url: str | None = None, api_key: str | Non
 
 
 def check_url(argument: str, url: str) -> None:
-    """Raise ConfigError for what is no HTTP URL."""
+    """Raise ConfigError for what is no HTTP URL; it does not show the credentials."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
     if not usable:
-        raise ConfigError(argument, url, "a URL such as https://api.openai.com/v1")
+        shown = re.sub(r"^(\w+://)?.*@", r"\1***@", url, flags=re.DOTALL)
+        raise ConfigError(argument, shown, "a URL such as https://api.openai.com/v1")
 
 
 def host_of(url: str) -> str:

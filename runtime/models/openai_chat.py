@@ -25,6 +25,7 @@ from .stream_reader import StreamReader
 from .wire import WireMemo, request_body
 
 if TYPE_CHECKING:
+    import openai
     from httpx2 import Response
     from openai import AsyncOpenAI
     from openai._types import RequestOptions
@@ -104,7 +105,8 @@ class OpenAIChatModel:
             response = await self._send(client, body, retries, deadline)
             retries -= _retries_taken(response)
             builder = ReplyBuilder(memo.call_ids, len(request.messages))
-            reader = StreamReader(builder, self._failures, response.headers.get("content-type", "").lower())
+            failures = self._failures.of_request(response.request.headers)
+            reader = StreamReader(builder, failures, response.headers.get("content-type", "").lower())
             chunks = _chunks_of(response, deadline)
             try:
                 async for chunk in chunks:
@@ -157,15 +159,33 @@ class OpenAIChatModel:
             return cast("Response", stream)
         except TimeoutError as error:
             raise self._too_slow() from error
-        except openai.APIStatusError as error:
-            raise self._failures.answered(error.status_code, error.body) from error
-        except openai.APITimeoutError as error:
-            raise self._failures.error("did not answer in time", retryable=True) from error
-        except openai.APIConnectionError as error:
-            reason = _words(error.__cause__ or error)
-            raise self._failures.error(f"cannot be reached: {reason}", retryable=True) from error
         except openai.OpenAIError as error:
-            raise self._failures.error(f"could not be asked: {error}") from error
+            failure = self._refused(error)
+        except RuntimeError as error:
+            if not client.is_closed():
+                raise
+            raise self._failures.error("could not be asked: its client is closed") from error
+        # Raised out here, it drags no error along that shows the key.
+        raise failure
+
+    def _refused(self, error: openai.OpenAIError) -> ModelError:
+        """Return what the client's error means; the error is the cause, unless it shows a key."""
+        import openai
+
+        failures = self._failures
+        if isinstance(error, openai.APIError):
+            failures = failures.of_request(error.request.headers)
+        if isinstance(error, openai.APIStatusError):
+            failure = failures.answered(error.status_code, error.body)
+        elif isinstance(error, openai.APITimeoutError):
+            failure = failures.error("did not answer in time", retryable=True)
+        elif isinstance(error, openai.APIConnectionError):
+            reason = _words(error.__cause__ or error)
+            failure = failures.error(f"cannot be reached: {reason}", retryable=True)
+        else:
+            failure = failures.error(f"could not be asked: {error}")
+        failure.__cause__ = error if failures.can_show(error) else None
+        return failure
 
     def _make_client(self) -> AsyncOpenAI:
         from openai import AsyncOpenAI
@@ -174,6 +194,8 @@ class OpenAIChatModel:
         if self.provider != "openai":
             # The client reads these from OPENAI_ORG_ID and OPENAI_PROJECT_ID; they are no one else's business.
             client.organization = client.project = None
+            # Nor is OPENAI_CUSTOM_HEADERS, which may even hold another authorization.
+            client._custom_headers = {}
         return client
 
     def _cut(self, error: Exception, reader: StreamReader) -> ModelError:
@@ -215,8 +237,24 @@ def _read_errors() -> tuple[type[Exception], ...]:
 
 def _chunks_of(response: Response, deadline: float | None) -> AsyncGenerator[bytes, None]:
     # Undoing compression costs a generator more for each chunk.
-    chunks = response.aiter_bytes() if "content-encoding" in response.headers else response.aiter_raw()
+    chunks = _decoded(response) if "content-encoding" in response.headers else response.aiter_raw()
     return chunks if deadline is None else _before(deadline, chunks)
+
+
+async def _decoded(response: Response) -> AsyncGenerator[bytes, None]:
+    """Give the chunks without their compression. What cannot be decoded ends the reading below too; see `_finish`."""
+    decoder = response._get_content_decoder()
+    raw = response.aiter_raw()
+    try:
+        async for chunk in raw:
+            for decoded in decoder.decode(chunk):
+                yield decoded
+        for decoded in decoder.flush():
+            yield decoded
+    except Exception:
+        with anyio.CancelScope(shield=True):
+            await _finish(raw, 0)
+        raise
 
 
 async def _before(deadline: float, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

@@ -13,6 +13,15 @@ from ..messages import Message, ToolCall
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "error"]
 
 
+def is_number(value: object) -> bool:
+    """Whether `value` is an int or a float, and no bool."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, Sequence) else (value,)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
     """How a model is asked. A field that is None is not sent.
@@ -44,12 +53,26 @@ class ModelSettings:
     def __post_init__(self) -> None:
         for name, low, high in (("temperature", 0, 2), ("top_p", 0, 1)):
             value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise ConfigError(name, value, f"a number from {low} to {high}")
+            if value is not None and not (is_number(value) and low <= value <= high):
+                raise ConfigError(f"settings.{name}", value, f"a number from {low} to {high}")
+        for name, kind, allowed in (
+            ("max_tokens", int, "a whole number, at least 1"),
+            ("seed", int, "a whole number"),
+            ("tool_choice", str, "`auto`, `none`, `required`, or the name of a tool"),
+            ("parallel_tool_calls", bool, "True or False"),
+            ("reasoning_effort", str, "a text such as `low`"),
+            ("extra_body", Mapping, "a mapping"),
+        ):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+                raise ConfigError(f"settings.{name}", value, allowed)
         if self.max_tokens is not None and self.max_tokens < 1:
-            raise ConfigError("max_tokens", self.max_tokens, "a whole number, at least 1")
-        if self.timeout is not None and not self.timeout > 0:
-            raise ConfigError("timeout", self.timeout, "a number of seconds above 0")
+            raise ConfigError("settings.max_tokens", self.max_tokens, "a whole number, at least 1")
+        if self.timeout is not None and not (is_number(self.timeout) and 0 < self.timeout < float("inf")):
+            raise ConfigError("settings.timeout", self.timeout, "a finite number of seconds above 0")
+        stop = self.stop
+        if stop is not None and (isinstance(stop, str) or not all(isinstance(s, str) for s in _listed(stop))):
+            raise ConfigError("settings.stop", stop, "a list of texts")
 
     def over(self, base: ModelSettings | None) -> ModelSettings:
         """Return `base` with every field replaced that is set here."""

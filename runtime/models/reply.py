@@ -65,8 +65,9 @@ class _Call:
 
     @property
     def is_whole(self) -> bool:
-        """The arguments came as one piece that is a whole JSON object: nothing can follow it."""
-        return len(self.pieces) == 1 and self.pieces[0].rstrip().endswith("}") and is_json_object(self.pieces[0])
+        """The arguments are a whole JSON object: nothing can follow it."""
+        last = next((piece for piece in reversed(self.pieces) if piece.strip()), "")
+        return last.rstrip().endswith("}") and is_json_object("".join(self.pieces))
 
 
 class ReplyBuilder:
@@ -200,7 +201,7 @@ class ReplyBuilder:
                     out.append(ToolCallPart(known.position, known.id, known.name, more))
                 return
         function = function if isinstance(function, dict) else {}
-        index = index if isinstance(index, int) else None
+        index = _index(index)
         server_id = clean(_text_or_none(piece.get("id")) or "") or None
         name = clean(_text_or_none(function.get("name")) or "")
         arguments = _arguments(function.get("arguments"))
@@ -225,25 +226,36 @@ class ReplyBuilder:
 
     def _find(self, index: int | None, server_id: str | None, name: str, arguments: str) -> _Call | None:
         """Return the call that a piece continues, None for a new one."""
-        if server_id is not None and (known := self._by_id.get((index, server_id))) is not None:
-            return None if self._begins(known, name, arguments) else known
+        if server_id is not None:
+            if (known := self._by_id.get((index, server_id))) is not None:
+                return None if arguments.strip() and self._begins(known, name) else known
+            if (known := self._by_id.get((None, server_id))) is not None and index not in self._by_index:
+                # Some servers count the pieces in `index`; a name with no arguments yet is how a call begins.
+                begins = name and (not arguments or self._begins(known, name))
+                return None if begins else known
         last = self._calls[-1] if self._calls else None
         current = last if index is None else self._by_index.get(index)
         if current is None:
-            # A piece that names nothing new continues a call that began without an index.
-            orphan = index is not None and not name and server_id is None and last is not None
-            return last if orphan and last not in self._by_index.values() else None
+            return last if last is not None and not name and self._joins(last, server_id, arguments) else None
         if server_id is not None and current.server_id is not None:
             # Another id is another call, unless it brings only arguments: some servers invent an id a piece.
             return current if arguments and not name and current.name else None
-        return None if self._begins(current, name, arguments) else current
+        blank = arguments and not arguments.strip()
+        return None if not blank and self._begins(current, name) else current
 
     @staticmethod
-    def _begins(call: _Call, name: str, arguments: str) -> bool:
+    def _begins(call: _Call, name: str) -> bool:
         """Whether a piece with this name begins a call of its own, though nothing else tells it from `call`."""
         if not name or not call.name:
             return False
-        return name != call.name or bool(arguments.strip() and call.is_whole)
+        return name != call.name or call.is_whole
+
+    @staticmethod
+    def _joins(last: _Call, server_id: str | None, arguments: str) -> bool:
+        """Whether a piece under a new index, without a name, continues the last call: it would be a nameless one."""
+        if server_id is not None and not (arguments and last.name):
+            return False
+        return not (arguments.strip() and last.is_whole)
 
     def _unique(self, wanted: str) -> str:
         unique, n = wanted, 1
@@ -274,6 +286,15 @@ def _count(data: Mapping[str, Any], *names: str) -> int:
         if isinstance(value, int | float) and 0 < value < float("inf"):
             return int(value)
     return 0
+
+
+def _index(value: object) -> int | None:
+    """Return a call's index; some servers write it as a text or as a float."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 
 Event = tuple[bytes, bytes]
 """An event's name (empty where none was sent) and its data, several data lines joined by a line feed."""
@@ -74,7 +74,7 @@ class EventSplitter:
         for line in lines:
             if not self._started:
                 self._started = True
-                line = line.removeprefix(_BOM)
+                line = line.removeprefix(BOM)
             if not line:
                 if self._data:
                     out.append((self._name, b"\n".join(self._data)))

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pydantic_core import from_json
 
 from ..errors import ModelError
-from ..json_text import read_json
+from ..json_text import is_json_object, read_json
 from .failures import Failures
 from .protocol import Part
 from .reply import ReplyBuilder
-from .sse import EventSplitter
+from .sse import BOM, EventSplitter
 
 
 class StreamReader:
@@ -20,7 +20,7 @@ class StreamReader:
     Args:
         builder: puts the reply together.
         failures: builds the errors.
-        content_type: the response's; a server that does not stream answers with JSON.
+        content_type: the response's. A server that does not stream answers with one JSON object, under any type.
 
     Attributes:
         done: the server has sent its last frame.
@@ -31,7 +31,9 @@ class StreamReader:
         self._builder = builder
         self._failures = failures
         self._splitter = EventSplitter()
-        self._whole: list[bytes] | None = [] if content_type.startswith("application/json") else None
+        # The body so far while it may be one JSON object, None once it is events; whether it is surely an object.
+        self._whole: list[bytes] | None = []
+        self._is_object = self._seen_brace = False
         self._content_type = content_type
         self.done = False
         self.failure: ModelError | None = None
@@ -53,10 +55,10 @@ class StreamReader:
         was wrong; nothing must be read after that. A list and no generator, since every token comes through here.
         """
         if self._whole is not None:
-            if self._whole or chunk.lstrip()[:1] in (b"{", b""):
-                self._whole.append(chunk)
+            self._whole.append(chunk)
+            if self._is_object or self._may_be_object(chunk):
                 return ()
-            # Events under the wrong name.
+            chunk = b"".join(self._whole)
             self._whole = None
         parts: list[Part] = []
         try:
@@ -82,7 +84,7 @@ class StreamReader:
         """
         parts: list[Part] = []
         if self._whole is not None:
-            self._event(b"", b"".join(self._whole), parts)
+            self._event(b"", b"".join(self._whole).removeprefix(BOM), parts)
         else:
             for name, data in self._splitter.end():
                 self._event(name, data, parts)
@@ -93,6 +95,27 @@ class StreamReader:
                 raise self._failures.error("answered with a web page; check the base URL")
             raise self._failures.error("ended its stream without an answer", retryable=True)
         return parts + self._builder.end()
+
+    def _may_be_object(self, chunk: bytes) -> bool:
+        """Whether the body, of which `chunk` came last, may be one JSON object rather than events."""
+        if len(self._whole or ()) > 1 and self._seen_brace and b"\n" not in chunk:
+            return True
+        body = b"".join(self._whole or ())
+        start = body.removeprefix(BOM).lstrip()
+        if not start or BOM.startswith(body):
+            return True
+        if not start.startswith(b"{"):
+            return False
+        self._seen_brace = True
+        if self._content_type.startswith("application/json"):
+            self._is_object = True
+            return True
+        line, end, _ = start.partition(b"\n")
+        if end:
+            # Some servers send events as bare lines of JSON: there the first line is an object of its own.
+            self._is_object = not is_json_object(line.decode("utf-8", "replace"))
+            return self._is_object
+        return True
 
     def _event(self, name: bytes, data: bytes, parts: list[Part]) -> None:
         if self.done or not data.strip():
@@ -105,12 +128,14 @@ class StreamReader:
         except ValueError as error:
             if name == b"error":
                 raise self._failures.reported(data.decode("utf-8", "replace")) from error
-            shown = data[:200].decode("utf-8", "replace")
+            shown = self._failures.mask(data.decode("utf-8", "replace"))[:200]
             raise self._failures.error(f"sent a chunk that is no JSON: {shown!r}") from error
         if name == b"error":
             raise self._failures.reported(frame)
         if not isinstance(frame, dict):
-            raise self._failures.error(f"sent a chunk that is no JSON object: {str(frame)[:200]!r}")
+            raise self._failures.error(
+                f"sent a chunk that is no JSON object: {self._failures.mask(str(frame))[:200]!r}"
+            )
         if frame.get("error") or frame.get("object") == "error":
             raise self._failures.reported(frame)
         self._builder.feed(frame, parts)

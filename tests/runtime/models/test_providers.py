@@ -98,6 +98,16 @@ def test_a_base_url_that_is_none_is_refused_by_name(url: str, monkeypatch: pytes
         find_endpoint("openai")
 
 
+@pytest.mark.parametrize(
+    "url", ["ftp://me:secret@x/v1", "me:secret@x/v1", "http://me:sec/ret@x/v1", "http://me:s@cret@"]
+)
+def test_a_base_url_that_is_refused_does_not_show_its_credentials(url: str) -> None:
+    with pytest.raises(ConfigError, match="base_url") as caught:
+        find_endpoint("openai", url)
+    assert not [part for part in ("me", "sec", "cret") if part in repr(caught.value.value)]
+    assert "***@" in str(caught.value)
+
+
 def test_a_key_that_cannot_be_sent_is_refused_and_not_shown() -> None:
     with pytest.raises(ConfigError, match="printable") as caught:
         find_endpoint("openai", None, "sécret")

@@ -175,6 +175,34 @@ F, G = ToolCall("c1", "f", '{"a": 1}'), ToolCall("c2", "g", '{"b": 2}')
             [piece('{"a"', index=0, id="c1", name="f"), piece(": 1}")], [F], id="index only in the first piece"
         ),
         pytest.param([piece('{"a"', id="c1", name="f"), piece(": 1}", index=0)], [F], id="index only later"),
+        pytest.param(
+            [
+                {**piece('{"a"', id="c1", name="f"), "index": "0"},
+                {**piece('{"b"', id="c2", name="g"), "index": 1.0},
+                {**piece(": 1}"), "index": "0"},
+                {**piece(": 2}"), "index": "1"},
+            ],
+            [F, G],
+            id="index as a text or a float",
+        ),
+        pytest.param(
+            [piece("", index=0, id="c1", name="f")]
+            + [piece(c, index=n, id="c1") for n, c in enumerate(F.arguments, 1)]
+            + [piece("", index=20, id="c2", name="g")]
+            + [piece(c, index=n, id="c2") for n, c in enumerate(G.arguments, 21)],
+            [F, G],
+            id="an index per piece, with the id",
+        ),
+        pytest.param(
+            [piece(c, index=n, id="c1", name="f") for n, c in enumerate(F.arguments)],
+            [F],
+            id="an index per piece, with id and name",
+        ),
+        pytest.param(
+            [piece("", index=0, id="c1", name="f"), *(piece(c, index=n) for n, c in enumerate(F.arguments, 1))],
+            [F],
+            id="an index per piece, without the id",
+        ),
     ],
 )
 def test_calls_come_out_of_every_way_to_send_them(pieces: list[dict[str, Any]], expected: list[ToolCall]) -> None:
@@ -194,6 +222,20 @@ def test_the_old_function_call_is_a_call() -> None:
 def test_whole_calls_without_ids_are_told_apart(index: int | None) -> None:
     got = calls(piece('{"a":1}', index=index, name="f"), piece('{"a":2}', index=index, name="f"))
     assert [(c.name, c.arguments) for c in got] == [("f", '{"a":1}'), ("f", '{"a":2}')]
+
+
+@pytest.mark.parametrize("index", [0, None])
+def test_calls_of_one_tool_in_single_bytes_without_ids_are_told_apart(index: int | None) -> None:
+    sent = [
+        [piece("", index=index, name="f"), *(piece(c, index=index) for c in text)] for text in ('{"x":1}', '{"x":2}')
+    ]
+    assert [(c.name, c.arguments) for c in calls(*sent[0], *sent[1])] == [("f", '{"x":1}'), ("f", '{"x":2}')]
+
+
+@pytest.mark.parametrize("index", [0, None])
+def test_a_name_on_each_piece_without_an_id_makes_one_call(index: int | None) -> None:
+    text = '{"x":{"y":{}}}'
+    assert [c.arguments for c in calls(*(piece(c, index=index, name="f") for c in text))] == [text]
 
 
 def test_a_missing_id_is_made_up_the_same_way_each_time() -> None:
