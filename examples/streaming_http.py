@@ -136,7 +136,7 @@ def create_app(agent: Agent[Any], *, heartbeat: float = 15.0) -> Starlette:
         try:
             prompt = json.loads(await request.body())["prompt"]
             stream = agent.stream(prompt)
-        except (ValueError, TypeError, KeyError, ConfigError):
+        except (ValueError, TypeError, KeyError, RecursionError, ConfigError):
             return JSONResponse({"error": 'expected {"prompt": "…"} with a prompt that is not blank'}, 400)
         return RunResponse(stream, runs, heartbeat=heartbeat)
 

@@ -88,6 +88,8 @@ def read_text(path: Path) -> str:
     """
     if path.is_dir():
         raise DocumentError(f"{path} is a folder; name the files in it")
+    if path.exists() and not path.is_file():
+        raise DocumentError(f"{path} is no regular file")
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -108,13 +110,19 @@ def read_text(path: Path) -> str:
 
 def _names(files: Sequence[Path]) -> list[str]:
     """Return a name for each file: its last part, with as many folders before it as tell it from the others."""
-    resolved = [path.resolve().parts for path in files]
-    names = []
+    resolved = [tuple(map(_printable, path.resolve().parts)) for path in files]
+    names: list[str] = []
     for parts in resolved:
         size = 1
         while size < len(parts) and sum(other[-size:] == parts[-size:] for other in resolved) > 1:
             size += 1
-        names.append(_printable("/".join(parts[-size:])))
+        name = wanted = "/".join(parts[-size:])
+        count = 1
+        while name in names:
+            # Different files, named alike once what cannot be shown is gone.
+            count += 1
+            name = f"{wanted} ({count})"
+        names.append(name)
     return names
 
 

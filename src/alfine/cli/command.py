@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import redirect_stdout
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -22,6 +22,7 @@ from .faults import (
     NOT_COMPLETE,
     USAGE,
     Fault,
+    UsageFault,
     describe,
 )
 from .options import RunOptions
@@ -39,10 +40,9 @@ def run(options: RunOptions) -> int:
     out = sys.stdout
     _configure_log()
     try:
-        # What the agent's own code prints must not get between the lines of JSON.
-        with redirect_stdout(sys.stderr if options.json else out):
-            code = _run(options, out)
-        out.flush()
+        with _lines_of_json(out) if options.json else nullcontext(out) as shown:
+            code = _run(options, shown)
+            shown.flush()
     except BrokenPipeError:
         _forget(out)
         code = CLOSED_PIPE
@@ -57,6 +57,30 @@ def run(options: RunOptions) -> int:
     except Exception as error:
         code = tell(describe(error), ERROR)
     return code
+
+
+@contextmanager
+def _lines_of_json(out: TextIO) -> Iterator[TextIO]:
+    """Give a way to standard output that is the events' alone.
+
+    What the agent's own code prints, and what the programs that it starts write, goes to standard error meanwhile.
+    """
+    try:
+        descriptor = out.fileno()
+    except (OSError, ValueError):
+        # No real file, as in tests: there is nothing that another program could write to.
+        with redirect_stdout(sys.stderr):
+            yield out
+        return
+    out.flush()
+    saved = os.dup(descriptor)
+    try:
+        os.dup2(sys.stderr.fileno(), descriptor)
+        with os.fdopen(os.dup(saved), "w", encoding="utf-8", newline="\n") as own, redirect_stdout(sys.stderr):
+            yield own
+    finally:
+        os.dup2(saved, descriptor)
+        os.close(saved)
 
 
 def tell(text: str, code: int) -> int:
@@ -152,6 +176,8 @@ async def _interruptible(start: Callable[[], RunStream[Any]], show: Show) -> tup
 def _read_task(given: str) -> str:
     if given != "-":
         return given
+    if sys.stdin is None:
+        raise UsageFault("the task is to be read from standard input, but that is closed")
     return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 

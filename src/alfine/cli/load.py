@@ -48,7 +48,7 @@ def _as_agent(found: object, spec: str) -> Agent[Any]:
         return found
     if not callable(found):
         raise UsageFault(f"{spec} is {_kind(found)}; it has to be an Agent, or a function that returns one")
-    if inspect.iscoroutinefunction(found):
+    if inspect.iscoroutinefunction(found) or inspect.iscoroutinefunction(type(found).__call__):
         raise UsageFault(f"{spec} is an async function; it has to be a plain one")
     try:
         inspect.signature(found).bind()
@@ -56,8 +56,10 @@ def _as_agent(found: object, spec: str) -> Agent[Any]:
         raise UsageFault(f"{spec} cannot be called without arguments: {error}") from error
     try:
         made = found()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise Fault(f"{spec} failed: {describe(error)}") from error
+    if inspect.iscoroutine(made):
+        made.close()
     if not isinstance(made, Agent):
         raise UsageFault(f"{spec} returned {_kind(made)}; it has to return an Agent")
     return made
