@@ -161,3 +161,44 @@ def test_without_the_extra_the_command_says_how_to_install_it(environment: dict[
     done = subprocess.run([sys.executable, "-c", hidden], env=environment, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == "error: the command line needs typer and rich: pip install 'alfine[cli]'\n"
+
+
+def test_what_a_tool_writes_past_python_is_not_on_the_standard_output_of_json(alfine: Alfine, folder: Path) -> None:
+    (folder / "loud.py").write_text(
+        "import os\n"
+        "from alfine import Agent, tool\n"
+        "from alfine.testing import ScriptedModel, Turn, call\n"
+        "@tool\n"
+        "def shout() -> str:\n"
+        "    '''Shout.'''\n"
+        "    os.system('echo FROM A SHELL'); os.write(1, b'RAW')\n"
+        "    return 'ok'\n"
+        "agent = Agent('loud', model=ScriptedModel([Turn(tool_calls=[call('shout')]), 'done']), tools=[shout])\n"
+    )
+    done = alfine("run", "Go", "--agent", "loud:agent", "--json")
+    assert done.returncode == 0, done.stderr
+    assert isinstance(event_from_dict(from_json(done.stdout.splitlines()[-1])), RunFinished)
+    assert all(line.startswith('{"kind"') for line in done.stdout.splitlines())
+    assert "FROM A SHELL" in done.stderr
+    assert "RAW" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [("leaves", 1, "failed: SystemExit"), ("coroutine", 2, "of type coroutine"), ("caller", 2, "async function")],
+)
+def test_a_factory_that_gives_no_agent_is_an_error_in_words(
+    alfine: Alfine, folder: Path, name: str, code: int, words: str
+) -> None:
+    (folder / "odd.py").write_text(
+        "def leaves(): raise SystemExit(0)\n"
+        "async def make(): ...\n"
+        "def coroutine(): return make()\n"
+        "class Caller:\n    async def __call__(self): ...\n"
+        "caller = Caller()\n"
+    )
+    done = alfine("run", "Go", "--agent", f"odd:{name}")
+    assert done.returncode == code
+    assert done.stderr.startswith("error: ")
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1

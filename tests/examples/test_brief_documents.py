@@ -1,5 +1,6 @@
 """The demo's documents: what is taken, what is refused, and what the reader's tools return."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,19 @@ def test_sentences_stand_in_the_text_as_they_are() -> None:
 def test_a_quote_passes_only_if_it_stands_in_the_document_that_it_names(quote: str, passed: bool) -> None:
     score = grading.grade_quotes(quote, documents.Documents({"a.txt": "It repeats. It\nends."}))
     assert score.passes() is passed
+
+
+def test_names_that_look_alike_once_cleaned_are_told_apart(tmp_path: Path) -> None:
+    paths = [tmp_path / "two  spaces.txt", tmp_path / "two spaces.txt"]
+    for path in paths:
+        path.write_text(f"This is {path.name}.")
+    loaded = documents.Documents.load(paths)
+    assert len(loaded.names) == 2
+    assert {loaded.text(name) for name in loaded.names} == {f"This is {path.name}." for path in paths}
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(documents.DocumentError, match="no regular file"):
+        documents.Documents.load([pipe])

@@ -206,7 +206,8 @@ def otel_tool(name: str) -> Any:
     folder = Path(os.environ.get("ALFINE_OTEL_TOOLS") or Path(__file__).parents[3] / "shared" / "otel")
     path = folder / f"{name}.py"
     if not path.is_file():
-        pytest.skip(f"no {path.name} in {folder}: set ALFINE_OTEL_TOOLS to the folder of the trace tools")
+        missing = f"no {path.name} in {folder}: set ALFINE_OTEL_TOOLS to the folder of the trace tools"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
     found = importlib.util.spec_from_file_location(f"otel_tools_{name}", path)
     assert found is not None
     assert found.loader is not None
