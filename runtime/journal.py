@@ -162,15 +162,13 @@ class MemoryJournal:
                     await settled(index, values[index])
 
         try:
-            if len(items) == 1:
-                await settle(0)
-            elif items:
-                async with anyio.create_task_group() as group:
-                    for index in range(len(items)):
-                        if slots is not None:
-                            await slots.acquire()
-                        # `start` and not `start_soon`: trio shuffles the order in which waiting tasks begin.
-                        await group.start(start, index)
+            # A task of its own for a single item too: only there can a cancel from within be told from one of ours.
+            async with anyio.create_task_group() as group:
+                for index in range(len(items)):
+                    if slots is not None:
+                        await slots.acquire()
+                    # `start` and not `start_soon`: trio shuffles the order in which waiting tasks begin.
+                    await group.start(start, index)
         except anyio.get_cancelled_exc_class():
             # Where all have settled, their values stand; the cancel comes again at the next checkpoint.
             if len(values) < len(items):

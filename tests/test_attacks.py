@@ -205,9 +205,12 @@ async def test_what_is_cancelled_from_within_is_a_failure_in_its_place() -> None
 
     if anyio.get_cancelled_exc_class().__module__.startswith("trio"):
         return  # trio lets nobody raise its Cancelled
-    values = await MemoryJournal(EventBuffer()).gather([Op("1", cancelled), Op("2", fine)])
-    assert isinstance(values[0], Failure)
-    assert values[1] == "fine"
+    journal = MemoryJournal(EventBuffer())
+    alone = await journal.gather([Op("1", cancelled)])
+    beside = await journal.gather([Op("1", cancelled), Op("2", fine)])
+    assert isinstance(alone[0], Failure)
+    assert isinstance(beside[0], Failure)
+    assert beside[1] == "fine"
 
 
 async def test_the_verdict_of_scorers_that_have_all_finished_stands_when_the_run_is_cancelled_then() -> None:
