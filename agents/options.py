@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from ..runtime.check import TaskComplete
 from ..runtime.errors import ConfigError
 from ..runtime.limits import UsageLimits
 from ..runtime.models import ModelSettings
 from ..runtime.run import OnStep
+from ..runtime.task_complete import TaskComplete
 from .input import History
 
 V = TypeVar("V")

@@ -1,6 +1,6 @@
 """Messages, models, the journal, the loop, the check, limits and traces. It knows no Agent and no scorer class."""
 
-from .check import CheckReport, ScorerResult, TaskComplete
+from .check import CheckReport, ScorerResult
 from .errors import (
     AlfineError,
     BudgetError,
@@ -40,6 +40,7 @@ from .models.openai_chat import OpenAIChatModel
 from .models.providers import register_provider, resolve_model
 from .result import RunResult, StepDecision, StepInfo, StepRecord
 from .scoring import Evidence, FunctionScorer, Score, Scorer, ScorerInput, Verdict
+from .task_complete import TaskComplete
 from .tools import RunContext, ToolResult
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from . import tracing
 from .ask import stream_reply
 from .buffer import EventBuffer
-from .check import CheckReport, TaskComplete
+from .check import CheckReport
 from .errors import text_of
 from .events import Event, FeedbackInjected, RunFinished, ToolCalled, ToolReturned, Warned
 from .hooks import call_hook
@@ -23,6 +23,7 @@ from .result import Answer, Outcome, StepInfo, StepRecord
 from .result import RunResult as RunResult
 from .result import StepDecision as StepDecision
 from .scoring import NOTHING, Evidence, Scorer, ScorerInput, Verdict, as_scorer
+from .task_complete import TaskComplete
 from .tools import RunContext, Tool, ToolResult
 
 T = TypeVar("T")

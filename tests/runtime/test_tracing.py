@@ -25,7 +25,6 @@ from traces import (
     tracing_into,
 )
 
-from alfine.runtime.check import TaskComplete
 from alfine.runtime.errors import ModelError
 from alfine.runtime.limits import Usage
 from alfine.runtime.loop import run_loop
@@ -33,6 +32,7 @@ from alfine.runtime.messages import UserMessage
 from alfine.runtime.models import ModelRequest, ModelSettings
 from alfine.runtime.run import StepDecision
 from alfine.runtime.scoring import ask_model
+from alfine.runtime.task_complete import TaskComplete
 from alfine.runtime.tools import CallContext, ToolResult
 from alfine.runtime.tracing import SpanScope
 from alfine.testing import Gate, ScriptedModel, Turn, call, http_error

@@ -16,7 +16,6 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from traces import FAILED, PASSED, Delegate, FunctionTool, Rubric, make_run, otel_tool, run_it, set_providers, toolbox
 
-from alfine.runtime.check import TaskComplete
 from alfine.runtime.errors import ModelError
 from alfine.runtime.limits import Budget, UsageLimits
 from alfine.runtime.loop import run_loop
@@ -24,6 +23,7 @@ from alfine.runtime.messages import UserMessage
 from alfine.runtime.models import ModelRequest, ModelSettings
 from alfine.runtime.run import StepDecision
 from alfine.runtime.scoring import Score, ScorerInput, Verdict
+from alfine.runtime.task_complete import TaskComplete
 from alfine.runtime.tools import CallContext, ToolResult
 from alfine.testing import Gate, ScriptedModel, Turn, call, http_error
 

@@ -12,7 +12,7 @@ import structlog
 from traces import FAILED, PASSED, FunctionTool, Rubric, Traces, attributes_of, run_it, toolbox, tracing_into
 
 from alfine.runtime import spans, trace_content
-from alfine.runtime.check import TaskComplete
+from alfine.runtime.task_complete import TaskComplete
 from alfine.runtime.tools import CallContext, ToolResult
 from alfine.runtime.trace_content import VARIABLE, content_capture
 from alfine.testing import ScriptedModel, Turn, call

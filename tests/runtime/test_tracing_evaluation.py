@@ -23,10 +23,10 @@ from traces import (
     verdict,
 )
 
-from alfine.runtime.check import TaskComplete
 from alfine.runtime.messages import UserMessage
 from alfine.runtime.models import ModelRequest
 from alfine.runtime.scoring import Score, ScorerInput
+from alfine.runtime.task_complete import TaskComplete
 from alfine.testing import ScriptedModel
 
 

@@ -26,9 +26,9 @@ from traces import (
 )
 
 from alfine.runtime import spans, trace_calls
-from alfine.runtime.check import TaskComplete
 from alfine.runtime.loop import run_loop
 from alfine.runtime.run import RunResult
+from alfine.runtime.task_complete import TaskComplete
 from alfine.runtime.tools import CallContext, ToolResult
 from alfine.testing import ScriptedModel, Turn, call
 

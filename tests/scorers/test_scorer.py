@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from alfine.runtime.check import TaskComplete
 from alfine.runtime.errors import ConfigError, ScorerError
 from alfine.runtime.scoring import Score, as_scorer
+from alfine.runtime.task_complete import TaskComplete
 from alfine.scorers import ScorerStep, create_scorer
 
 

@@ -10,8 +10,8 @@ from .faults import UsageFault
 
 if TYPE_CHECKING:
     from alfine.agents.agent import Agent
-    from alfine.runtime.check import TaskComplete
     from alfine.runtime.limits import UsageLimits
+    from alfine.runtime.task_complete import TaskComplete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class RunOptions:
             UsageFault: the rubric is none, or there is nothing for the strategy to decide.
             ConfigError: the judge or its key is not usable.
         """
-        from alfine.runtime.check import TaskComplete
+        from alfine.runtime.task_complete import TaskComplete
 
         if self.rubric is None and self.strategy is None:
             return None
