@@ -17,7 +17,7 @@ from ..runtime.loop import run_loop
 from ..runtime.messages import Message, UserMessage, clean, drop_foreign_calls
 from ..runtime.models import Model, ModelSettings
 from ..runtime.models.providers import resolve_model
-from ..runtime.run import Instructions, OnStep, Run, RunResult, RunSpec
+from ..runtime.run import Instructions, OnStep, OutputType, Run, RunResult, RunSpec
 from ..runtime.scoring import NOTHING
 from ..runtime.tools import RunContext, Tool
 from .delegation import delegation_tools
@@ -25,7 +25,6 @@ from .delegation_policy import DelegationPolicy
 from .family import read_agents, refuse_cycles, refuse_unpriced
 from .input import Input, read_history, read_input
 from .options import Check, RunOptions, as_check, read_count, read_hook, read_instance, read_options, read_text
-from .output import TypedOutput
 from .stream import RunStream
 from .sync import run_outside_of_loops
 from .tool import as_tool
@@ -129,7 +128,7 @@ class Agent(Generic[T]):
         self.delegation = read_instance("delegation", delegation, DelegationPolicy) or DelegationPolicy()
         self.on_step = read_hook("on_step", on_step)
         self.agents = read_agents(agents)
-        self._output = TypedOutput(output_type) if output_type is not None else None
+        self._output = _typed(output_type)
         self._own_tools = _as_tools(tools)
         self._tools()
         refuse_cycles(self)
@@ -300,3 +299,12 @@ def _joined(instructions: Instructions, more: str | None) -> Instructions:
         return f"{text}\n\n{more}" if isinstance(text, str) else text
 
     return both
+
+
+def _typed(output_type: Any) -> OutputType | None:
+    if output_type is None:
+        return None
+    # Loaded when first wanted: pydantic's schemas cost more than all the rest of this package.
+    from .output import TypedOutput
+
+    return TypedOutput(output_type)

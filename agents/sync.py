@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
-from anyio.from_thread import start_blocking_portal
 
 R = TypeVar("R")
 
@@ -22,5 +21,7 @@ def run_outside_of_loops(run: Callable[[], Awaitable[R]]) -> R:
         anyio.lowlevel.current_token()
     except RuntimeError:
         return anyio.run(run)
+    from anyio.from_thread import start_blocking_portal
+
     with start_blocking_portal(name="alfine run_sync") as portal:
         return portal.call(run)

@@ -8,9 +8,7 @@ import math
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from ..runtime.errors import ConfigError, ToolError, text_of
 from ..runtime.journal import Op
@@ -18,7 +16,9 @@ from ..runtime.json_text import json_ready, write_json
 from ..runtime.models import ToolDefinition
 from ..runtime.tools import CallContext, RunContext, Tool, ToolResult
 from . import threads
-from .signature import ArgumentsError, core_of, read_docstring, read_signature, without_partial
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,19 +52,22 @@ class FunctionTool(Generic[P, R]):
         max_result: int | None = MAX_RESULT,
         strict: bool = True,
     ) -> None:
+        # Loaded with the first tool: pydantic's schemas cost more than all the rest of this package.
+        from . import signature
+
         if not callable(function) or isinstance(function, type):
             raise ConfigError("function", function, "a function")
         name = _name(function) if name is None else name
         _check_options(name, description, timeout, retries, max_result)
         functools.update_wrapper(cast("Callable[..., Any]", self), function, updated=())
-        about, parameters = read_docstring(function)
+        about, parameters = signature.read_docstring(function)
         self.function = function
         self.timeout = timeout
         self.retries = retries
         self.max_result = max_result
-        self._signature = read_signature(function, name, strict=strict, descriptions=parameters)
+        self._signature = signature.read_signature(function, name, strict=strict, descriptions=parameters)
         self.definition = ToolDefinition(name, about if description is None else description, self._signature.schema)
-        core = core_of(function)
+        core = signature.core_of(function)
         self._is_async = inspect.iscoroutinefunction(core)
         self._is_generator = inspect.isgeneratorfunction(core)
         self._is_async_generator = inspect.isasyncgenfunction(core)
@@ -78,6 +81,8 @@ class FunctionTool(Generic[P, R]):
 
     def plan(self, context: CallContext) -> ToolResult | Op[ToolResult]:
         """Check the arguments; return the call that is to be made, or the failed result that says what is wrong."""
+        from .signature import ArgumentsError
+
         text = context.call.arguments
         try:
             # The first attempt takes these values; each further one reads its own, as a function may change its own.
@@ -209,7 +214,8 @@ def _text(value: object) -> str:
 
 
 def _name(function: Callable[..., Any]) -> str:
-    function = without_partial(function)
+    while isinstance(function, functools.partial):
+        function = function.func
     return str(getattr(function, "__name__", type(function).__name__))
 
 
