@@ -114,7 +114,7 @@ def _names(files: Sequence[Path]) -> list[str]:
     names: list[str] = []
     for parts in resolved:
         size = 1
-        while size < len(parts) and sum(other[-size:] == parts[-size:] for other in resolved) > 1:
+        while size < len(parts) and any(other[-size:] == parts[-size:] for other in resolved if other != parts):
             size += 1
         name = wanted = "/".join(parts[-size:])
         count = 1

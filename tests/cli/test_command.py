@@ -185,13 +185,19 @@ def test_what_a_tool_writes_past_python_is_not_on_the_standard_output_of_json(al
 
 @pytest.mark.parametrize(
     ("name", "code", "words"),
-    [("leaves", 1, "failed: SystemExit"), ("coroutine", 2, "of type coroutine"), ("caller", 2, "async function")],
+    [
+        ("leaves", 1, "failed: SystemExit"),
+        ("odd_exit", 1, "failed: GeneratorExit"),
+        ("coroutine", 2, "returned a coroutine"),
+        ("caller", 2, "async function"),
+    ],
 )
 def test_a_factory_that_gives_no_agent_is_an_error_in_words(
     alfine: Alfine, folder: Path, name: str, code: int, words: str
 ) -> None:
     (folder / "odd.py").write_text(
         "def leaves(): raise SystemExit(0)\n"
+        "def odd_exit(): raise GeneratorExit\n"
         "async def make(): ...\n"
         "def coroutine(): return make()\n"
         "class Caller:\n    async def __call__(self): ...\n"
@@ -202,3 +208,9 @@ def test_a_factory_that_gives_no_agent_is_an_error_in_words(
     assert done.stderr.startswith("error: ")
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_relative_name_of_a_module_is_a_usage_error(alfine: Alfine) -> None:
+    done = alfine("run", "Go", "--agent", "..:agent")
+    assert done.returncode == 2
+    assert "is no name of a module" in done.stderr

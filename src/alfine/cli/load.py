@@ -35,6 +35,8 @@ def load_agent(spec: str) -> Agent[Any]:
     if not place or not name:
         raise UsageFault(f"{spec!r} does not say which agent: {HOW}")
     is_file = place.endswith(".py")
+    if place.startswith(".") and not is_file:
+        raise UsageFault(f"{place!r} is no name of a module: {HOW}")
     folder = Path(place).resolve().parent if is_file else Path.cwd()
     with _importing_from(folder):
         module = _import_file(place) if is_file else _import_module(place)
@@ -56,10 +58,13 @@ def _as_agent(found: object, spec: str) -> Agent[Any]:
         raise UsageFault(f"{spec} cannot be called without arguments: {error}") from error
     try:
         made = found()
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise Fault(f"{spec} failed: {describe(error)}") from error
     if inspect.iscoroutine(made):
         made.close()
+        raise UsageFault(f"{spec} returned a coroutine; it has to be a plain function that returns an Agent")
     if not isinstance(made, Agent):
         raise UsageFault(f"{spec} returned {_kind(made)}; it has to return an Agent")
     return made
@@ -73,7 +78,9 @@ def _import_module(name: str) -> ModuleType:
         if name == missing or name.startswith(f"{missing}."):
             raise Fault(f"there is no module {name!r} in {Path.cwd()} or among the installed ones; {HOW}") from error
         raise Fault(f"cannot import {name}: {describe(error)}") from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise Fault(f"cannot import {name}: {describe(error)}") from error
 
 
@@ -89,7 +96,9 @@ def _import_file(path: str) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise Fault(f"cannot import {path}: {describe(error)}") from error
     return module
 
